@@ -4,14 +4,12 @@
 #include "hw-configs/Machine.h"
 
 #include "hw-configs/Schema.h"
+#include "hw-configs/YamlText.h"
 #include "isa/FieldLimits.h"
 #include "isa/files/InputFile.h"
 #include "isa/files/Installation.h"
 #include "isa/timing/Digest.h"
 #include "isa/timing/Dram.h"
-
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <charconv>
@@ -34,11 +32,6 @@ namespace {
 constexpr uint64_t kMostMachineBytes = 1 << 20;
 /// That are told of one file.
 constexpr size_t kMaxProblems = 100;
-
-struct Place {
-  std::string file;
-  unsigned line = 0, column = 0;
-};
 
 /// One key's value as text, with where it stands.
 struct Entry {
@@ -67,19 +60,13 @@ std::vector<std::string> yamlNames(const fs::path &folder) {
 
 std::string join(const std::string &block, const std::string &leaf) { return block.empty() ? leaf : block + "." + leaf; }
 
-std::string quote(const std::string &text) {
-  std::string shown = text.substr(0, 60);
-  for (char &c : shown)
-    if (static_cast<unsigned char>(c) < 32)
-      c = ' ';
-  return "'" + shown + (text.size() > 60 ? "..." : "") + "'";
-}
-
 class Loader {
 public:
   Loader(const std::string &file, const std::vector<std::string> &overrides) : file(file), overrides(overrides) {}
 
   Result<MachineParams> load(const std::string &text, Diagnostics *warnings);
+  /// That the machine names; empty: none. After load().
+  std::string technology() const { return given("technology") ? entries.at("technology").text : ""; }
 
 private:
   void error(const Place &place, std::string message) {
@@ -118,75 +105,7 @@ private:
   Diagnostics problems;
 };
 
-Place placeAt(const YAML::Mark &mark, const std::string &file) {
-  if (mark.is_null())
-    return {file, 0, 0};
-  return {file, unsigned(mark.line + 1), unsigned(mark.column + 1)};
-}
-
-/// What keeps a text from being one block of keys, found before any node is
-/// made. yaml-cpp finds endless documents in some texts, such as a comma.
-class Outline : public YAML::EventHandler {
-public:
-  /// Throws what yaml-cpp does on a text that is no YAML.
-  static std::optional<Diagnostic> problem(const std::string &text, const std::string &from) {
-    std::istringstream in(text);
-    YAML::Parser parser(in);
-    Outline outline;
-    try {
-      if (!parser.HandleNextDocument(outline) || !outline.isMap)
-        return Diagnostic{from, 1, 1, "must be a block of keys"};
-      if (parser.HandleNextDocument(outline))
-        return Diagnostic{from, 1, 1, "holds more than one document"};
-    } catch (const TooMany &many) {
-      Place place = placeAt(many.mark, from);
-      return Diagnostic{from, place.line, place.column,
-                        "more than " + std::to_string(kMaxValues) + " keys and values, which no machine file has"};
-    }
-    return std::nullopt;
-  }
-
-  void OnDocumentStart(const YAML::Mark &) override {}
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark &mark, YAML::anchor_t) override { count(mark); }
-  void OnAlias(const YAML::Mark &mark, YAML::anchor_t) override { count(mark); }
-  void OnScalar(const YAML::Mark &mark, const std::string &, YAML::anchor_t, const std::string &) override { count(mark); }
-  void OnSequenceStart(const YAML::Mark &mark, const std::string &, YAML::anchor_t, YAML::EmitterStyle::value) override {
-    count(mark);
-  }
-  void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark &mark, const std::string &, YAML::anchor_t, YAML::EmitterStyle::value) override {
-    isMap |= !values;
-    count(mark);
-  }
-  void OnMapEnd() override {}
-
-private:
-  static constexpr unsigned kMaxValues = 10000;
-  struct TooMany {
-    YAML::Mark mark;
-  };
-
-  void count(const YAML::Mark &mark) {
-    if (++values > kMaxValues)
-      throw TooMany{mark};
-  }
-
-  unsigned values = 0;
-  bool isMap = false; ///< the first document is
-};
-
-YAML::Node Loader::parse(const std::string &text, const std::string &from) {
-  try {
-    if (std::optional<Diagnostic> problem = Outline::problem(text, from))
-      problems.push_back(*problem);
-    else
-      return YAML::Load(text);
-  } catch (const YAML::Exception &exception) {
-    error(placeAt(exception.mark, from), "not YAML: " + exception.msg);
-  }
-  return YAML::Node(YAML::NodeType::Null);
-}
+YAML::Node Loader::parse(const std::string &text, const std::string &from) { return parseYaml(text, from, problems); }
 
 void Loader::unknownKey(const std::string &leaf, const std::string &block, const Place &place, bool device) {
   std::vector<std::string> siblings, all;
@@ -681,17 +600,22 @@ Result<MachineParams> Loader::load(const std::string &text, Diagnostics *warning
 } // namespace
 
 Result<MachineParams> loadMachineText(const std::string &text, const std::string &file,
-                                      const std::vector<std::string> &overrides, Diagnostics *warnings) {
+                                      const std::vector<std::string> &overrides, Diagnostics *warnings,
+                                      std::string *technology) {
   try {
-    return Loader(file, overrides).load(text, warnings);
+    Loader loader(file, overrides);
+    Result<MachineParams> machine = loader.load(text, warnings);
+    if (technology)
+      *technology = loader.technology();
+    return machine;
   } catch (const YAML::Exception &exception) {
     return Diagnostic{file, unsigned(exception.mark.line + 1), unsigned(exception.mark.column + 1),
                       "not YAML: " + exception.msg};
   }
 }
 
-Result<MachineParams> loadMachine(const std::string &machine, const std::vector<std::string> &overrides,
-                                  Diagnostics *warnings) {
+Result<MachineParams> loadMachine(const std::string &machine, const std::vector<std::string> &overrides, Diagnostics *warnings,
+                                  std::string *technology) {
   std::string path = machine;
   if (!isFile(path) && machine.find('/') == std::string::npos && fs::path(machine).extension() != ".yaml") {
     std::vector<std::string> names;
@@ -714,7 +638,7 @@ Result<MachineParams> loadMachine(const std::string &machine, const std::vector<
   Result<std::string> text = files::readFile(path, kMostMachineBytes);
   if (!text)
     return text.diagnostics();
-  return loadMachineText(*text, path, overrides, warnings);
+  return loadMachineText(*text, path, overrides, warnings, technology);
 }
 
 Result<MachineParams> loadDevice(const std::string &device, const std::vector<std::string> &overrides) {

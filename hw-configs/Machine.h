@@ -20,13 +20,15 @@ namespace tw::hwconfigs {
 /// line's --set gives it ("dram.clock_mhz=800"); it wins over the files, needs no provenance, and stands in
 /// MachineParams::overrides.
 /// A failure holds every problem of the machine file, its device file and the overrides. `warnings`, if given, receives
-/// what is legal but unwise: so few outstanding bursts that one engine cannot keep the DRAM busy (Little's law).
+/// what is legal but unwise: so few outstanding bursts that one engine cannot keep the DRAM busy (Little's law). `technology`, if
+/// given, receives the technology that the machine names (Technology.h), or nothing.
 Result<timing::MachineParams> loadMachine(const std::string &machine, const std::vector<std::string> &overrides = {},
-                                          Diagnostics *warnings = nullptr);
+                                          Diagnostics *warnings = nullptr, std::string *technology = nullptr);
 
 /// The same from text; `file` names it in messages, and device files are looked up beside it.
 Result<timing::MachineParams> loadMachineText(const std::string &text, const std::string &file,
-                                              const std::vector<std::string> &overrides = {}, Diagnostics *warnings = nullptr);
+                                              const std::vector<std::string> &overrides = {}, Diagnostics *warnings = nullptr,
+                                              std::string *technology = nullptr);
 
 /// A machine of which only the DRAM counts: the device, a name or a path ending in .yaml, with overrides of keys that begin with
 /// `dram.`. Its clock is the device's, or that of `ideal`'s cycles, 1000 MHz.

@@ -137,6 +137,8 @@ std::vector<Key> makeSchema() {
   bind(table.add("name", ValueKind::Text, Need::Required, "", "name of the machine"),
        [](MachineParams &machine) -> std::string & { return machine.name; });
   table.add("description", ValueKind::Text, Need::Optional, "", "one line for people");
+  table.add("technology", ValueKind::Text, Need::Optional, "",
+            "whose joules and square micrometres reports count: a name under technology/, or a file; default 45nm");
   table.integer("clock_mhz", Need::Required, "MHz", 1, 100000, "clock of the accelerator", &MachineParams::clockMhz);
 
   Key &type = table.add("array.type", ValueKind::Choice, Need::Required, "", "element type of the MAC array");

@@ -84,6 +84,8 @@ struct SimulatorOptions {
   /// If set, every launch runs both the RTL and the SystemC model and adds what came of it here, whatever `model` says.
   /// A difference is an internal error.
   std::vector<cosim::Agreement> *agreements = nullptr;
+  /// Whose joules reports count: a name or a file of hwconfigs::loadTechnology(); empty: the machine's.
+  std::string technology;
   /// Told what takes long.
   std::function<void(const std::string &)> progress;
 };

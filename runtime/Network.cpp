@@ -233,6 +233,21 @@ Status setPriority(const NetworkOptions &options, pipeline::CompileOptions &resu
   return {};
 }
 
+/// --cost-model: the compiler's own, or one of a plug-in.
+Status setCostModel(const NetworkOptions &options, pipeline::CompileOptions &result) {
+  if (options.costModel.empty())
+    return {};
+  if (const cost::CostModel *model = cost::costModels().find(options.costModel)) {
+    result.costModel = model;
+    return {};
+  }
+  std::string names;
+  for (const std::string &name : cost::costModels().names())
+    names += (names.empty() ? "" : ", ") + name;
+  return userError("--cost-model is '" + options.costModel + "' but must be one of " + names +
+                   "; a plug-in may add others (docs/plugins.md)");
+}
+
 /// Phase import. `machine` may be null: then the module is for the CPU.
 StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkOptions &options,
                         const timing::MachineParams *machine, PhaseTexts *phases = nullptr) {
@@ -272,6 +287,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
                      accel::nameOf(*schedule));
   result.options.across = pipeline::Across(across - acrossNames().begin());
   if (Status status = setPriority(options, result.options); !status)
+    return status.error();
+  if (Status status = setCostModel(options, result.options); !status)
     return status.error();
   result.options.explain = options.explain;
   result.options.math = options.math;
@@ -322,9 +339,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
   } else {
     if (kind != ModelKind::Onnx && !(options.import.constants.empty() && options.import.values.empty()))
       return userError(model + ": --const is for ONNX models");
-    auto module = options.modelBytes
-                      ? frontend::importOnnx(*result.context, *options.modelBytes, model, options.import)
-                      : pipeline::importModel(*result.context, model, result.options);
+    auto module = options.modelBytes ? frontend::importOnnx(*result.context, *options.modelBytes, model, options.import)
+                                     : pipeline::importModel(*result.context, model, result.options);
     if (!module)
       return fromLlvm(module.takeError(), model);
     result.module = std::move(*module);
@@ -501,20 +517,33 @@ Status compileLibraries(const Module &module, Compilation &compilation) {
   return {};
 }
 
+/// The compiler's own model, which knows the cycles of programs by simulation without values, where that is soon done.
+class SimulatingModel : public cost::ClosedForm {
+public:
+  explicit SimulatingModel(TimingSimulator &simulator) : simulator(simulator) {}
+  std::optional<uint64_t> cyclesOfProgram(const isa::Program &program) const override {
+    StatusOr<stats::SimResult> run = simulator.run(program, kMostJudgedCycles);
+    return run && !run->fault ? std::optional(run->totalCycles) : std::nullopt;
+  }
+
+private:
+  TimingSimulator &simulator;
+};
+
 /// The network under the schedule that is asked for. No estimate sees all that a program waits for, so pipelined and search are the fastest of
 /// what they make and of simpler schedules: all are run for their cycles, where that is soon done. A plan file is taken by its word, and so
-/// are `--across` and `--priority`, which say what the list scheduler may do.
+/// are `--across`, `--priority` and `--cost-model`, which say what the list scheduler may do and what choices go by.
 StatusOr<Compilation> compileFastest(Module &module, const Network &named, const NetworkOptions &options) {
   using accel::Schedule;
   const Schedule asked = module.options.schedule;
   const bool isSearch = asked == Schedule::Search;
   TimingSimulator simulator(named.machine);
-  module.options.simulate = [&](const isa::Program &program) -> std::optional<uint64_t> {
-    StatusOr<stats::SimResult> run = simulator.run(program, kMostJudgedCycles);
-    return run && !run->fault ? std::optional(run->totalCycles) : std::nullopt;
-  };
-  auto forget = llvm::make_scope_exit([&] { module.options.simulate = nullptr; });
-  if (!accel::overlapsKernels(asked) || module.options.planFile || options.across != "all" || !options.priority.empty())
+  const SimulatingModel simulating(simulator);
+  if (options.costModel.empty())
+    module.options.costModel = &simulating;
+  auto forget = llvm::make_scope_exit([&] { module.options.costModel = &cost::closedForm(); });
+  if (!accel::overlapsKernels(asked) || module.options.planFile || options.across != "all" || !options.priority.empty() ||
+      !options.costModel.empty())
     return compileImported(module, named, options.oneProgram);
 
   mlir::OwningOpRef<mlir::ModuleOp> imported = std::move(module.module);
@@ -615,7 +644,7 @@ StatusOr<Network> loadProgram(const std::string &model, ModelKind kind, const Ne
     std::string name = options.machine.empty() ? named : options.machine;
     if (name.empty())
       return userError(model + " names no machine: give one with --hw");
-    StatusOr<timing::MachineParams> machine = loadMachine(name, options.overrides, network.notes);
+    StatusOr<timing::MachineParams> machine = loadMachine(name, options.overrides, network.notes, &network.technology);
     if (!machine)
       return machine.error();
     network.machine = std::move(*machine);
@@ -769,9 +798,9 @@ Error runtime::compilerError(std::string message, const std::string &where) {
 }
 
 StatusOr<timing::MachineParams> runtime::loadMachine(const std::string &machine, const std::vector<std::string> &overrides,
-                                                     std::vector<std::string> &notes) {
+                                                     std::vector<std::string> &notes, std::string *technology) {
   Diagnostics warnings;
-  Result<timing::MachineParams> result = hwconfigs::loadMachine(machine, overrides, &warnings);
+  Result<timing::MachineParams> result = hwconfigs::loadMachine(machine, overrides, &warnings, technology);
   for (const Diagnostic &warning : warnings)
     notes.push_back(warning.str());
   return fromResult(std::move(result));
@@ -806,7 +835,7 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   auto say = [&](bool isSet, const std::string &option) { network.schedule += isSet ? " (" + option + ")" : ""; };
   say(options.across != "all", "across " + options.across);
   say(options.math != graph::Math::Exact, std::string(graph::kMathNames[size_t(options.math)]) + " math");
-  StatusOr<timing::MachineParams> machine = loadMachine(options.machine, options.overrides, network.notes);
+  StatusOr<timing::MachineParams> machine = loadMachine(options.machine, options.overrides, network.notes, &network.technology);
   if (!machine)
     return machine.error();
   network.machine = std::move(*machine);

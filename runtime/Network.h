@@ -12,7 +12,7 @@
 #include "compiler/explore/Proposal.h"
 #include "compiler/frontend/ImportOptions.h"
 #include "compiler/graph/Math.h"
-#include "compiler/pipeline/SearchRecord.h"
+#include "compiler/pipeline/search/SearchRecord.h"
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
 #include "runtime/Device.h"
@@ -52,6 +52,8 @@ struct NetworkOptions {
   std::string across = "all";
   /// pipelined and search: a value of knob `priority`, or a priority of a plug-in; empty: the compiler chooses.
   std::string priority;
+  /// The compiler's own cost model, "closed_form", or one of a plug-in; empty: the compiler's own, and what it likes best is simulated.
+  std::string costModel;
   /// Called for every proposal of the exploration, and for every schedule that is run to choose between them; may be null.
   explore::ProposalReport explain;
   /// Schedule search: programs to simulate, the search's seed, and where to say how far it is. Processes that measure at once (0: one
@@ -138,6 +140,7 @@ struct Network {
   std::string schedule; ///< empty where the model was a program already
   std::optional<ScheduleChoice> choice;
   timing::MachineParams machine;
+  std::string technology; ///< that the machine names; empty: none
   /// What the user should know and what did not stop us.
   std::vector<std::string> notes;
   Precision precision = Precision::Single;
@@ -172,9 +175,9 @@ struct Network {
 /// An error that the compiler words: internal if it calls it so, else the user's. `where` goes in front, if it is not there.
 Error compilerError(std::string message, const std::string &where = "");
 
-/// Reads a machine; what is legal but unwise goes to `notes`.
+/// Reads a machine; what is legal but unwise goes to `notes`. `technology`, if given: as hwconfigs::loadMachine() says.
 StatusOr<timing::MachineParams> loadMachine(const std::string &machine, const std::vector<std::string> &overrides,
-                                            std::vector<std::string> &notes);
+                                            std::vector<std::string> &notes, std::string *technology = nullptr);
 
 /// Why the compiler has no code for `machine`, in the words of the compiler; nothing if it has. A product with one tile of weights is
 /// compiled under the schedule that needs least: where that fails, nothing for the array compiles.

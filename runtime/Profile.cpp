@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/Profile.h"
 #include "isa/Printable.h"
+#include "runtime/EnergyText.h"
 
 #include <algorithm>
 #include <cassert>
@@ -380,6 +381,10 @@ std::string runtime::toJson(const Profile &profile) {
                         {"planned_cycles", plan.planned},
                         {"simulated_cycles", plan.simulated}});
     document["plan"] = {{"engines", engines}, {"layers", layers}};
+  }
+  if (report.energy) {
+    document["energy"] = energyJson(report);
+    document["area"] = areaJson(*report.energy);
   }
   return document.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

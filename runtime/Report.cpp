@@ -5,6 +5,7 @@
 #include "hw-configs/Machine.h"
 #include "isa/Printable.h"
 #include "isa/timing/Dram.h"
+#include "runtime/EnergyText.h"
 
 #include <algorithm>
 #include <cmath>
@@ -434,6 +435,8 @@ std::string runtime::tables(const RunReport &report) {
     if (!report.sim->layers.empty())
       text += "\n" + layerTable(report) + (report.sim->hasLayerCauses ? "\n" + busyTable(report) : "");
     text += "\n" + engineTable(report) + "\n" + summary(report);
+    if (report.energy)
+      text += "\n" + energyTable(report);
   }
   if (!report.runsOnAccelerator())
     text += "nothing runs on the accelerator\n";
@@ -595,6 +598,10 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
     document["layers"] = json::array();
     for (const LayerRow &row : layerRows(report))
       document["layers"].push_back(layerJson(report, row));
+    if (report.energy) {
+      document["energy"] = energyJson(report);
+      document["area"] = areaJson(*report.energy);
+    }
   }
   document["targets"] = report.targets;
   document["offload"] = json::array();
@@ -651,6 +658,7 @@ void runtime::append(stats::SimResult &all, const stats::SimResult &next) {
   all.dramReadBytes += next.dramReadBytes;
   all.dramWriteBytes += next.dramWriteBytes;
   all.fetchBytes += next.fetchBytes;
+  all.dramActivates += next.dramActivates;
   all.macs += next.macs;
   auto later = [before](stats::LayerResult layer) {
     layer.firstStart += before;

@@ -11,6 +11,7 @@
 #include "isa/Program.h"
 #include "runtime/Network.h"
 #include "runtime/Tensors.h"
+#include "runtime/energy/EnergyModel.h"
 #include "simulator/stats/SimResult.h"
 
 #include <algorithm>
@@ -54,6 +55,8 @@ struct RunReport {
   std::vector<Offload> offload;
   FallbackReport fallback;
   Precision precision = Precision::Single;
+  /// Of one run; only with `sim`.
+  std::optional<energy::EnergyReport> energy;
 
   std::vector<HostTensor> outputs;
   std::vector<Comparison> comparisons;

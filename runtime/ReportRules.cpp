@@ -43,6 +43,7 @@ private:
   void members(const std::string &place, const json &row, const Sums &own);
   void engines(const Sums &rows);
   void nodes();
+  void energy();
 
   const json &report;
   double peak = 0;
@@ -161,10 +162,51 @@ void Rules::nodes() {
   }
 }
 
+/// The energy is told three times, by component, by layer and by engine: each time the same. Sums of doubles are compared.
+void Rules::energy() {
+  const json &energy = report.at("energy");
+  const double total = energy.at("total_joules");
+  auto same = [&](const std::string &what, double value, double expected) {
+    require(std::abs(value - expected) <= 1e-9 * std::max(std::abs(total), std::abs(expected)),
+            "energy: " + what + " is " + std::to_string(value * 1e6) + " uJ, expected " + std::to_string(expected * 1e6));
+  };
+  auto components = [&](const std::string &what, const json &entry, double joules) {
+    double sum = 0;
+    for (const auto &[name, part] : entry.at("components").items()) {
+      require(part.get<double>() >= 0, "energy: " + name + " of " + what + " is negative");
+      sum += part.get<double>();
+    }
+    same("sum of components of " + what, sum, joules);
+  };
+  components("the run", energy, total);
+  double layers = energy.at("no_layer").at("joules"), engines = energy.at("standing_joules");
+  components("no layer", energy.at("no_layer"), layers);
+  for (const json &layer : energy.at("layers")) {
+    components("layer '" + layer.at("name").get<std::string>() + "'", layer, layer.at("joules"));
+    layers += layer.at("joules").get<double>();
+  }
+  for (const json &engine : energy.at("engines")) {
+    components(engine.at("name"), engine, engine.at("joules"));
+    engines += engine.at("joules").get<double>();
+  }
+  same("sum of layers", layers, total);
+  same("sum of engines and of what stands", engines, total);
+  const double seconds = report.at("total_milliseconds").get<double>() / 1e3;
+  same("average_watts in the time of the run", energy.at("average_watts").get<double>() * seconds, seconds > 0 ? total : 0);
+  const uint64_t burstBytes = report.at("machine").at("dram").at("burst_bytes");
+  const json &events = energy.at("events");
+  for (auto [count, bytes] :
+       {std::pair("dram_read_bursts", "dram_read_bytes"), std::pair("dram_write_bursts", "dram_write_bytes"),
+        std::pair("dram_fetch_bursts", "fetch_bytes")})
+    equal("energy: bytes of " + std::string(count), events.at(count).get<uint64_t>() * burstBytes, report.at(bytes));
+}
+
 std::vector<std::string> Rules::run() {
   nodes();
   if (!report.contains("total_cycles"))
     return violated;
+  if (report.contains("energy"))
+    energy();
   peak = report.at("machine").at("peak_macs_per_cycle");
   utilisation("", report.at("utilisation"), report.at("macs"), report.at("total_cycles"));
   if (!report.at("lower_bound_cycles").is_null())

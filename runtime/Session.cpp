@@ -55,6 +55,25 @@ StatusOr<Launch> Session::runFallback(const Step &step, const std::vector<HostTe
   return launch;
 }
 
+Status Session::addEnergy(RunReport &report) {
+  const std::string asked = options.technology.empty() ? loaded.technology : options.technology;
+  if (!energyModel) {
+    Result<hwconfigs::Technology> technology = hwconfigs::loadTechnology(asked.empty() ? hwconfigs::kDefaultTechnology : asked);
+    if (!technology)
+      return asked.empty() ? Status() : Status(userError(technology.message()));
+    energyModel.emplace(loaded.machine, *technology);
+  }
+  if (!events) {
+    events.emplace();
+    for (const Step &step : loaded.steps)
+      if (step.program)
+        events->append(energy::countEvents(*step.program, loaded.machine));
+  }
+  report.energy = energyModel->report(*events, *report.sim);
+  report.energy->isDefaultTechnology = asked.empty();
+  return {};
+}
+
 StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
   if (inputs.size() != inputSpecs.size())
     return userError(std::to_string(inputs.size()) + " inputs given but the network takes " +
@@ -124,6 +143,9 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
   }
   for (size_t i = 0; i < outputSpecs.size(); ++i)
     report.outputs.push_back(fromStored(values[loaded.outputs[i]], outputSpecs[i]));
+  if (report.sim)
+    if (Status status = addEnergy(report); !status)
+      return status.error();
   // Tests look at every report that is made.
   if (std::getenv("TILEWRIGHT_CHECK_REPORTS"))
     if (std::vector<std::string> wrong = contradictions(toJson(report, {})); !wrong.empty())

@@ -8,6 +8,7 @@
 #include "runtime/Status.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ public:
   StatusOr<RunReport> run(const std::vector<HostTensor> &inputs);
 
 private:
+  /// Fills report.energy. Errors: the technology that was asked for cannot be read. Without the default one there is no energy.
+  Status addEnergy(RunReport &report);
   StatusOr<Launch> runFallback(const Step &step, const std::vector<HostTensor> &inputs);
 
   Network loaded;
@@ -43,6 +46,9 @@ private:
   std::vector<TensorSpec> inputSpecs, outputSpecs;
   /// One per step; null for steps on the CPU.
   std::vector<std::unique_ptr<Device>> devices;
+  /// Of all programs together; made by the first run that needs them.
+  std::optional<energy::EnergyModel> energyModel;
+  std::optional<energy::EventTable> events;
 };
 
 } // namespace tw::runtime

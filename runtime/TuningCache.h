@@ -8,7 +8,7 @@
 #ifndef RUNTIME_TUNINGCACHE_H
 #define RUNTIME_TUNINGCACHE_H
 
-#include "compiler/pipeline/Search.h"
+#include "compiler/pipeline/search/Search.h"
 #include "isa/timing/MachineParams.h"
 #include "runtime/Status.h"
 

@@ -50,6 +50,8 @@ def main():
         for schedule, other in zip(schedules, others):
             parts[schedule].append(other / base)
         print(machine, name, base, *(f"{other / base:.3f}" for other in others))
+    if {"serial", "pipelined"} <= set(schedules):
+        parts["pipelined, as a part of serial,"] = [a / b for a, b in zip(parts["pipelined"], parts["serial"])]
     for schedule, values in parts.items():
         print(f"{schedule}: geometric mean {measure.geometric_mean(values):.4f}, largest {max(values):.3f}, "
               f"more than 1 in {sum(v > 1 for v in values)} of {len(values)}")

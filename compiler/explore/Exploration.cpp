@@ -3,6 +3,7 @@
 
 #include "compiler/explore/Exploration.h"
 
+#include "compiler/cost/Constants.h"
 #include "compiler/explore/strategies/Strategies.h"
 
 using namespace tw;
@@ -49,6 +50,8 @@ void addDifferences(const std::string &kernel, const Plan &from, const Plan &to,
 }
 } // namespace
 
+bool Exploration::isClose(const Outcome &outcome) const { return outcome.cycles < (1 + cost::kEstimateError) * best().cycles; }
+
 std::vector<KnobDifference> Exploration::changesOf(const plan::NetworkPlan &plan) const {
   std::vector<KnobDifference> changes;
   addDifferences("", best().plan.network, plan.network, changes);
@@ -59,7 +62,7 @@ std::vector<KnobDifference> Exploration::changesOf(const plan::NetworkPlan &plan
 
 const Outcome *Exploration::propose(const plan::NetworkPlan &plan) {
   Proposal proposal;
-  const double limit = best().cycles / (1 + kNoise);
+  const double limit = best().cycles;
   if (report) {
     proposal.strategy = strategyName;
     proposal.changes = changesOf(plan);
@@ -88,7 +91,7 @@ const Outcome *Exploration::propose(const plan::NetworkPlan &plan) {
                                 : std::find_if(std::next(outcomes.begin()), outcomes.end(),
                                                [&](const Outcome &other) { return cycles < other.cycles; });
   if (!proposal.isTaken)
-    proposal.why = cycles < best().cycles ? "the gain is within the noise" : "it is no faster";
+    proposal.why = "it is no faster";
   place = outcomes.insert(place, std::move(**outcome));
   if (report)
     report(proposal);

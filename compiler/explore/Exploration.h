@@ -1,7 +1,7 @@
 //===- Exploration.h - Strategies, and which proposals are taken -*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Greedy exploration of plans, scored by the list scheduler: strategies propose,
+// Greedy exploration of plans, scored by the cost model: strategies propose,
 // one rule accepts. Work is bounded, and every proposal can be reported.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_EXPLORE_EXPLORATION_H
@@ -16,10 +16,6 @@
 #include <memory>
 
 namespace tw::explore {
-
-/// A proposal must gain more than this share of the cycles. Small gains add up more often than they mislead: with 0.0005 and with 0.002
-/// MobileNetV2 on cloud_128x128 loses 7 %, and no row of docs/networks.md gains as much.
-inline constexpr double kNoise = 0;
 
 /// Plug-ins call virtual and inline functions alone, and so link with nothing.
 class Exploration {
@@ -36,7 +32,7 @@ public:
   /// Runs a strategy.
   void run(const class Strategy &strategy);
 
-  /// Estimates `plan`; it becomes the best one if it gains more than the noise. Null: refused, the same program as another, or over budget.
+  /// Estimates `plan`; it becomes the best one if it is faster. Null: refused, the same program as another, or over budget.
   virtual const Outcome *propose(const plan::NetworkPlan &plan);
   /// The best plan with `change`.
   const Outcome *propose(llvm::function_ref<void(plan::NetworkPlan &)> change) {
@@ -57,14 +53,13 @@ public:
     return found == outcomes.end() ? nullptr : &*found;
   }
   /// Whether an outcome is near enough to the best one to be worth refining.
-  bool isClose(const Outcome &outcome) const { return outcome.cycles < kWorthRefining * best().cycles; }
+  virtual bool isClose(const Outcome &outcome) const;
   /// What tells `plan` from the best plan.
   std::vector<KnobDifference> changesOf(const plan::NetworkPlan &plan) const;
   /// Proposals that were left out for lack of budget.
   size_t notTried() const { return leftOut; }
 
 private:
-  static constexpr double kWorthRefining = 1.02;
   PlanCompiler &compiler;
   const size_t budget;
   const ProposalReport report;

@@ -44,7 +44,7 @@ struct Problem {
 struct Outcome {
   plan::NetworkPlan plan;   ///< as it was proposed
   plan::NetworkPlan chosen; ///< complete
-  double cycles = 0;        ///< estimated by the list scheduler; cut short: no less than those of the plan it lost to
+  double cycles = 0;        ///< by the cost model; cut short: no less than those of the plan it lost to
   /// First and last layers of the fusion groups.
   std::vector<std::pair<unsigned, unsigned>> groups;
   /// Tensors that lack only the room which others have, those first that would save most.
@@ -60,7 +60,7 @@ struct Outcome {
 class PlanCompiler {
 public:
   virtual ~PlanCompiler() = default;
-  /// Estimates a plan by the list scheduler; the estimate may stop at `limit` cycles. Errors: no such program. Nothing: it comes to the same
+  /// Estimates a plan by the cost model; the estimate may stop at `limit` cycles. Errors: no such program. Nothing: it comes to the same
   /// program as a plan that was estimated before.
   virtual llvm::Expected<std::optional<Outcome>> estimate(const plan::NetworkPlan &plan, double limit) = 0;
   /// Outcome::room under a plan, without the rest of an estimate; empty: there is no such plan, or all is left.

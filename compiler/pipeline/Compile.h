@@ -14,7 +14,7 @@
 #include "compiler/frontend/OnnxImport.h"
 #include "compiler/graph/Math.h"
 #include "compiler/pipeline/Partition.h"
-#include "compiler/pipeline/Search.h"
+#include "compiler/pipeline/search/Search.h"
 #include "compiler/plan/NetworkPlan.h"
 #include "compiler/schedule/PriorityFunction.h"
 #include "isa/Program.h"
@@ -61,9 +61,9 @@ struct CompileOptions {
   /// What may be changed of the network's numbers.
   graph::Math math = graph::Math::Exact;
   cpu::CpuOptions cpu;
-  /// Cycles of a program, by simulation without values; nothing: it takes too long to say. pipelined: the plans that the exploration likes
-  /// best are compared so. Null: the estimates decide.
-  std::function<std::optional<uint64_t>(const isa::Program &)> simulate;
+  /// What choices among tiles and plans go by. pipelined: the plans that the exploration likes best are compared by their programs, if it
+  /// knows the cycles of these.
+  const cost::CostModel *costModel = &cost::closedForm();
   /// Called for every proposal of the exploration.
   explore::ProposalReport explain;
   /// pipelined and search: in place of knob `priority`, with the name that messages have for it; null: the knob decides.

@@ -1,6 +1,7 @@
 //===- CompileAccelerator.cpp - A module to a program for the accelerator --===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "compiler/cost/Constants.h"
 #include "compiler/pipeline/Assemble.h"
 #include "compiler/pipeline/SearchSpace.h"
 #include "isa/Assembler.h"
@@ -134,10 +135,8 @@ namespace {
 /// make for one of a hundred kernels.
 constexpr size_t kExplorationBudget = size_t(1) << 15;
 
-/// Of the plans that the list scheduler likes best so many are simulated, as far as they are this close to the best one: the estimates of
-/// whole networks err by about as much.
+/// Of the plans that the list scheduler likes best so many are simulated, as far as they are as close to the best one as estimates err.
 constexpr size_t kMostFinalists = 4;
-constexpr double kClose = 1.02;
 
 llvm::Error explorePlans(explore::Exploration &exploration, std::vector<std::string> &notes) {
   if (llvm::Error error = explore::exploreGreedily(exploration))
@@ -148,17 +147,17 @@ llvm::Error explorePlans(explore::Exploration &exploration, std::vector<std::str
   return llvm::Error::success();
 }
 
-/// The fastest of the plans that the exploration likes best, by simulation where that is soon done.
+/// The fastest of the plans that the exploration likes best, by their programs as far as the cost model knows these.
 llvm::Expected<CompiledNetwork> compileFastest(PlanCompilation &compilation, const explore::Exploration &exploration,
                                                const CompileOptions &options) {
   llvm::Expected<CompiledNetwork> best = compilation.compile(exploration.best().plan, /*onlyTimed=*/false);
-  if (!best || !options.simulate || options.schedule != accel::Schedule::Pipelined || exploration.all().size() == 1)
+  if (!best || options.schedule != accel::Schedule::Pipelined || exploration.all().size() == 1)
     return best;
-  std::optional<uint64_t> least = options.simulate(best->program);
+  std::optional<uint64_t> least = options.costModel->cyclesOfProgram(best->program);
   const plan::NetworkPlan *fastest = nullptr;
   size_t finalists = 1;
   for (const explore::Outcome &outcome : llvm::drop_begin(exploration.all())) {
-    if (!least || finalists == kMostFinalists || outcome.cycles > kClose * exploration.best().cycles)
+    if (!least || finalists == kMostFinalists || outcome.cycles > (1 + cost::kEstimateError) * exploration.best().cycles)
       break;
     llvm::Expected<CompiledNetwork> other = compilation.compile(outcome.plan, /*onlyTimed=*/true);
     if (!other) {
@@ -166,7 +165,7 @@ llvm::Expected<CompiledNetwork> compileFastest(PlanCompilation &compilation, con
       continue;
     }
     ++finalists;
-    const std::optional<uint64_t> cycles = options.simulate(other->program);
+    const std::optional<uint64_t> cycles = options.costModel->cyclesOfProgram(other->program);
     explore::Proposal proposal{
         explore::kSimulation, exploration.changesOf(outcome.plan), double(*least), std::nullopt, false, ""};
     if (cycles) {

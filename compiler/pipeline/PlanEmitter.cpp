@@ -4,6 +4,7 @@
 #include "compiler/pipeline/PlanEmitter.h"
 
 #include "compiler/codegen/accel/ChannelStreaming.h"
+#include "compiler/cost/Constants.h"
 #include "compiler/plan/Verify.h"
 #include "compiler/schedule/Prefetch.h"
 #include "compiler/schedule/Sequence.h"
@@ -15,36 +16,11 @@ using namespace tw;
 using namespace tw::pipeline;
 using accel::P0;
 
-namespace {
-/// Of the banks, for products beside an interleaved kernel, which has the others.
-constexpr double kInterleavedShare = 0.75;
-
-/// The knobs of a plan on which a kernel's tiles depend, but for those that Emitter::rankingKey() lists itself.
-plan::KernelPlan rankingKnobs(plan::KernelPlan plan) {
-  plan::KernelPlan key;
-  key.depth = plan.depth;
-  key.stationary = plan.stationary;
-  key.overlap = plan.overlap;
-  key.singleAccumulator = plan.singleAccumulator;
-  key.drainByBlock = plan.drainByBlock;
-  key.smallFirstTile = plan.smallFirstTile;
-  key.smallLastTile = plan.smallLastTile;
-  key.wideStart = plan.wideStart;
-  key.singleLoader = plan.singleLoader;
-  key.serpentine = plan.serpentine;
-  key.sumLineBuffer = plan.sumLineBuffer;
-  key.maxLineBuffer = plan.maxLineBuffer;
-  key.lineBuffer = plan.lineBuffer;
-  key.engine = plan.engine;
-  key.arrayChannels = plan.arrayChannels;
-  return key;
-}
-} // namespace
-
 PlanEmitter::PlanEmitter(const NetworkKernels &network, const CompileOptions &options, accel::Rankings &rankings,
                          const plan::NetworkPlan &plan, NoGoods &noGoods)
     : network(network), options(options), machine(*options.machine), plan(plan), noGoods(noGoods),
       isFilled(network.tensors.size(), false) {
+  program.costModel = options.costModel;
   program.rankings = &rankings;
   program.maxInstructions = options.maxInstructions;
   kernels.reserve(network.layers.size());
@@ -63,7 +39,7 @@ void PlanEmitter::planKernel(size_t layer) {
   }
   accel::Kernel kernel = source.kernel;
   kernel.plan.take(own);
-  if (const plan::KernelPlan key = rankingKnobs(own); key != rankingKnobs(source.kernel.plan))
+  if (const plan::KernelPlan key = own.kindKnobs(); key != source.kernel.plan.kindKnobs())
     kernel.kind += plan::print(key);
   llvm::Expected<std::optional<accel::Kernel>> packed = packKernel(kernel, options);
   if (!packed) {
@@ -81,16 +57,14 @@ void PlanEmitter::planKernel(size_t layer) {
 accel::NetworkUses PlanEmitter::describeUses() const {
   const size_t tensors = network.tensors.size();
   accel::NetworkUses uses;
+  uses.knobs = knobs;
   uses.shapes = network.shapes;
   uses.alsoInDram = network.isOutput;
   uses.alone = noGoods.alone;
   uses.alone.resize(kernels.size(), false);
   uses.spare = noGoods.spare;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    const accel::Kernel &kernel = kernels[i];
-    const int64_t arrayChannels = overlaps() ? kernel.plan.arrayChannels.value_or(0) : 0;
-    uses.kernels.push_back(&kernel);
-    uses.arrayChannels.push_back(accel::canUseBothEngines(kernel, machine) ? arrayChannels : 0);
+    uses.kernels.push_back(&kernels[i]);
     uses.tensorOf.push_back(network.layers[i].tensors);
   }
   uses.cycles = accel::cyclesAlone(uses.kernels, machine);
@@ -98,16 +72,7 @@ accel::NetworkUses PlanEmitter::describeUses() const {
   uses.placedFirst.resize(tensors);
   uses.wantedBands.resize(tensors);
   uses.keptFrom.resize(tensors);
-  uses.sharesPlaces = knobs.resultPlaces == plan::ResultPlaces::Reused;
   uses.holdsMatrices.assign(tensors, *knobs.residentMatrices);
-  // All that fit; those that would be transferred for half of the time that their kernels compute; none.
-  constexpr double kTransferShares[] = {0.0, 0.5, 1e9};
-  uses.transferShare = kTransferShares[size_t(*knobs.residency)];
-  uses.mayFuseForOverlap = knobs.fusion == plan::FusionRule::Overlap;
-  uses.tallBands = *knobs.tallRowTiles;
-  uses.keepsSums = *knobs.sumLineBuffers;
-  uses.carriesMaxima = *knobs.maxLineBuffers;
-  uses.isInterleaved = knobs.priority == plan::Priority::Interleaved;
   return uses;
 }
 
@@ -196,16 +161,20 @@ llvm::Error PlanEmitter::orderSteps(double limit, bool isEstimate, double &cycle
   } else if (overlaps()) {
     if (knobs.weightPrefetch == plan::WeightPrefetch::Early)
       schedule::prefetch(program.steps, machine, machine.scratchpads[0].capacityBytes - uint64_t(noGoods.spare));
+    const cost::CostModel &model = *options.costModel;
+    const double scheduled = model.scheduleLimit(limit);
+    cost::StepsWork work;
     if (options.priority) {
       Result<schedule::TileProgram> ordered =
-          schedule::overlapBy(*options.priority, std::move(program.steps), machine, &cycles, limit, *knobs.bus);
+          schedule::overlapBy(*options.priority, std::move(program.steps), machine, &work, scheduled, *knobs.bus);
       if (!ordered)
         return llvm::createStringError("priority '%s' is wrong: %s", options.priorityName.c_str(), ordered.message().c_str());
       program.tiles = std::move(*ordered);
-      return llvm::Error::success();
+    } else {
+      program.tiles = schedule::overlap(std::move(program.steps), machine, &work, scheduled, *knobs.priority, *knobs.bus,
+                                        /*backwards=*/!isEstimate);
     }
-    program.tiles =
-        schedule::overlap(std::move(program.steps), machine, &cycles, limit, *knobs.priority, *knobs.bus, !isEstimate);
+    cycles = cost::checked(model.cyclesOfSteps(work));
   }
   return llvm::Error::success();
 }
@@ -235,7 +204,7 @@ PlanEmitter::Place PlanEmitter::placeOf(size_t layer) const {
       room = std::min(room, rooms[other]);
     if (group)
       taken = (group->bytes + bank - 1) / bank;
-    return std::pair(std::max(taken, int64_t(kInterleavedShare * double(room / bank))), room / bank);
+    return std::pair(std::max(taken, int64_t(cost::kRoom * double(room / bank))), room / bank);
   };
   if (isInterleaved(layer)) {
     auto [at, end] = split(layer);
@@ -270,11 +239,11 @@ std::string PlanEmitter::whyNotStreamed(size_t taker) const {
 
 /// Splits of the positions that a search may want, whatever the tiles: beside vector kernels that take rows that this one makes, or make
 /// those that it takes.
-std::vector<accel::CutTiles> PlanEmitter::splitsOf(size_t layer) const {
+std::vector<accel::TileSplits> PlanEmitter::splitsOf(size_t layer) const {
   constexpr int64_t kTiles[] = {1, 2, 4, 6}, kParts = 3;
   const accel::Kernel &kernel = network.layers[layer].kernel;
   const int64_t all = kernel.extent[P0], parts = std::min(all / accel::preloadCycles(machine), kParts);
-  std::vector<accel::CutTiles> splits;
+  std::vector<accel::TileSplits> splits;
   if (!crossesKernels() || !kernel.isProductOfRows() || parts < 2)
     return splits;
   auto reads = [&](size_t maker, size_t reader) {
@@ -287,7 +256,7 @@ std::vector<accel::CutTiles> PlanEmitter::splitsOf(size_t layer) const {
     return !network.layers[other].kernel.anchor && network.layers[other].kernel.hasRowsApart();
   };
   for (int64_t tiles : kTiles) {
-    const accel::Cut split{tiles, int64_t(llvm::alignTo(llvm::divideCeil(all, parts), 2))};
+    const plan::Split split{tiles, int64_t(llvm::alignTo(llvm::divideCeil(all, parts), 2))};
     if (layer && isVector(layer - 1) && reads(layer - 1, layer))
       splits.push_back({split, std::nullopt});
     if (layer + 1 < kernels.size() && isVector(layer + 1) && reads(layer, layer + 1))
@@ -329,15 +298,8 @@ llvm::Error PlanEmitter::findOnChip(Turn &turn) {
   onChip.hasNeighbours = kernels.size() > 1 && options.across != Across::None;
   onChip.isFirst = !isArrayBusy || !onChip.hasNeighbours;
   isArrayBusy |= kernel.anchor && kernel.anchor->kind == accel::Anchor::Contraction;
-  onChip.shortWindows = *knobs.shortPooling;
-  onChip.weightLoader = *knobs.weightLoader;
-  onChip.wholeBanks = kernel.plan.bankExclusive.value_or(*knobs.exclusiveBanks);
-  onChip.serpentine = kernel.plan.serpentine.value_or(*knobs.serpentineContractions);
-  onChip.keepsSums = kernel.plan.sumLineBuffer.value_or(*knobs.sumLineBuffers);
-  onChip.carriesMaxima = kernel.plan.maxLineBuffer.value_or(*knobs.maxLineBuffers);
-  onChip.plansTiles = *knobs.plannedTiles;
-  onChip.arrayChannels = kernel.plan.arrayChannels.value_or(0);
-  onChip.cuts = splitsOf(turn.layer);
+  onChip.knobs = knobs;
+  onChip.splits = splitsOf(turn.layer);
   onChip.room = int64_t(machine.scratchpads[0].capacityBytes) - noGoods.spare;
   if (overlaps())
     onChip.planes = network.planes[source.result()];
@@ -401,7 +363,7 @@ void PlanEmitter::findRoom(Turn &turn) {
   // Tensors of either are there as long as both run.
   const size_t other = turn.takes ? layer - 1 : layer + 1, taker = std::max<size_t>(layer, other);
   const accel::StreamingShares shares = accel::streamingShares(kernels[taker - 1], kernels[taker], machine);
-  onChip.asMade = turn.takes ? accel::AsMade::Takes : accel::AsMade::Makes;
+  onChip.streaming = turn.takes ? accel::Streaming::Taker : accel::Streaming::Maker;
   onChip.weights = turn.takes ? shares.takerWeights : shares.makerWeights;
   onChip.sums = turn.takes ? shares.takerSums : shares.makerSums;
   if (!residency.room.empty())
@@ -524,7 +486,7 @@ void PlanEmitter::record(const Turn &turn) {
   const bool isCopy = !kernel.copies.empty();
   if (overlaps() && options.across != Across::None && kernels.size() > 1 && !turn.group && !turn.onChip.banks && !isCopy)
     chosen.afterPrevious = turn.place.isBehind;
-  if (turn.onChip.wholeBanks && !isCopy)
+  if (*kernel.plan.under(knobs).bankExclusive && !isCopy)
     chosen.bankExclusive = true;
   if (turn.takes || (turn.layer && whyNotStreamed(turn.layer).empty() &&
                      accel::streamsInTime(kernels[turn.layer - 1], kernels[turn.layer],
@@ -573,6 +535,8 @@ llvm::Error PlanEmitter::emitParts(const Turn &turn, bool spreads) {
   const uint64_t bytes = program.tileBytes[layer];
   accel::Kernel rest = kernel.part(at, kernel.extent[P0]);
   rest.plan = {};
+  rest.plan.serpentine = kernel.plan.serpentine;
+  rest.plan.bankExclusive = kernel.plan.bankExclusive;
   if (spreads)
     second.banks.reset();
   second.fillsBorders = false;

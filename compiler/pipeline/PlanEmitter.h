@@ -24,7 +24,7 @@ struct EmittedNetwork {
   std::shared_ptr<const accel::Fusion> fusion;
   NetworkKernels::DramPlacement placement;
   plan::NetworkPlan chosen; ///< complete
-  double cycles = 0;        ///< estimated by the list scheduler
+  double cycles = 0;        ///< by the cost model
 };
 
 class PlanEmitter {
@@ -92,7 +92,7 @@ private:
   llvm::Error orderSteps(double limit, bool isEstimate, double &cycles);
   Place placeOf(size_t layer) const;
   std::string whyNotStreamed(size_t taker) const;
-  std::vector<accel::CutTiles> splitsOf(size_t layer) const;
+  std::vector<accel::TileSplits> splitsOf(size_t layer) const;
 
   bool overlaps() const { return accel::overlapsKernels(options.schedule); }
   bool crossesKernels() const { return overlaps() && options.across != Across::None; }

@@ -1,4 +1,4 @@
-//===- Plugin.h - Strategies and priorities from shared libraries *- C++ -*-===//
+//===- Plugin.h - Additions of shared libraries to the compiler --*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A plug-in of the compiler defines at least one of the functions below, and says
@@ -14,7 +14,7 @@
 
 namespace tw::pipeline {
 
-/// Loads the shared library `path` and lets it add its strategies and priorities. Returns what it added, for people: "strategy NAME". It
+/// Loads the shared library `path` and lets it add its strategies, priorities and cost models. Returns what it added, for people: "strategy NAME". It
 /// stays loaded. Errors: those of schedule::openPlugin(), it defines none of the functions, it throws, or it adds nothing.
 Result<std::vector<std::string>> loadPlugin(const std::string &path);
 

@@ -61,7 +61,7 @@ private:
   llvm::Expected<NetworkPlan> varied(const SearchPoint &point);
   llvm::Expected<NetworkPlan> crossed(const SearchPoint &point);
   static llvm::Error unknown() {
-    return llvm::createStringError("the search cache knows other ways to change this program: delete it");
+    return llvm::createStringError("the search cache has points of another search space: delete it");
   }
 };
 } // namespace

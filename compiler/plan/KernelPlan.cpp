@@ -43,16 +43,6 @@ template <typename Plan> std::string printSet(const Plan &plan) {
   return result;
 }
 
-template <typename Plan> std::vector<std::string> listDifferences(const Plan &from, const Plan &to) {
-  std::vector<std::string> result;
-  Plan::forEachKnob([&](const KnobInfo &info, auto member) {
-    if (!(from.*member == to.*member))
-      result.push_back(std::string(info.name) + ": " + (isSet(from.*member) ? text(info, from.*member) : "open") + " -> " +
-                       (isSet(to.*member) ? text(info, to.*member) : "open"));
-  });
-  return result;
-}
-
 template <typename T> void setDefault(const KnobInfo &info, std::optional<T> &value) {
   if (value)
     return;
@@ -86,14 +76,9 @@ bool KernelPlan::operator==(const KernelPlan &other) const { return areEqual(*th
 bool NetworkKnobs::operator==(const NetworkKnobs &other) const { return areEqual(*this, other); }
 
 bool KernelPlan::hasTileKnobs() const {
-  KernelPlan others;
-  others.onChip = onChip;
-  others.rowTile = rowTile;
-  others.onChipFrom = onChipFrom;
-  others.placedFirst = placedFirst;
-  others.engine = engine;
-  others.arrayChannels = arrayChannels;
-  return *this != others;
+  bool has = false;
+  forEachKnob([&](const KnobInfo &info, auto member) { has = has || (info.needsTiles && isSet(this->*member)); });
+  return has;
 }
 
 std::string KernelPlan::placeOf(std::initializer_list<const char *> names) const {
@@ -113,6 +98,22 @@ void KernelPlan::take(const KernelPlan &other) {
   });
 }
 
+KernelPlan KernelPlan::kindKnobs() const {
+  KernelPlan result;
+  forEachKnob([&](const KnobInfo &info, auto member) {
+    if (info.isOfKind)
+      result.*member = this->*member;
+  });
+  return result;
+}
+
+KernelPlan KernelPlan::under(const NetworkKnobs &network) const {
+  KernelPlan plan = *this;
+#define GET_KERNEL_KNOBS_FROM_NETWORK
+#include "compiler/plan/Knobs.inc"
+  return plan;
+}
+
 NetworkKnobs NetworkKnobs::withDefaults() const {
   NetworkKnobs result = *this;
   forEachKnob([&](const KnobInfo &info, auto member) { setDefault(info, result.*member); });
@@ -128,11 +129,6 @@ std::optional<plan::Schedule> plan::scheduleNamed(const std::string &name) {
 
 std::string plan::print(const KernelPlan &plan) { return printSet(plan); }
 std::string plan::print(const NetworkKnobs &knobs) { return printSet(knobs); }
-
-std::vector<std::string> plan::differences(const KernelPlan &from, const KernelPlan &to) { return listDifferences(from, to); }
-std::vector<std::string> plan::differences(const NetworkKnobs &from, const NetworkKnobs &to) {
-  return listDifferences(from, to);
-}
 
 std::string plan::keyOf(const NetworkPlan &plan) {
   std::string key = print(plan.network);

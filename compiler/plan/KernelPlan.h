@@ -20,6 +20,8 @@ namespace tw::plan {
 /// Where a file sets a knob: "file:line:column" by the knob's name.
 using KnobPlaces = std::map<std::string, std::string>;
 
+struct NetworkKnobs;
+
 struct KernelPlan {
 #define GET_KERNEL_KNOB_FIELDS
 #include "compiler/plan/Knobs.inc"
@@ -45,13 +47,14 @@ struct KernelPlan {
   std::string place() const;
   /// Takes the knobs that `other` sets.
   void take(const KernelPlan &other);
+  /// The knobs that tell kinds of kernels apart (accel::Kernel::kind); the others are open.
+  KernelPlan kindKnobs() const;
+  /// This plan, where open knobs have the value of the network knob that stands in for them.
+  KernelPlan under(const NetworkKnobs &network) const;
 };
 
 /// The set knobs as "name = value, name = value", in the order of Knobs.td. Equal plans have equal texts.
 std::string print(const KernelPlan &plan);
-
-/// The number of set knobs that differ between the two, and the text of each: "name: value -> value".
-std::vector<std::string> differences(const KernelPlan &from, const KernelPlan &to);
 
 } // namespace tw::plan
 

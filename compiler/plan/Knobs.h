@@ -39,6 +39,8 @@ struct KnobInfo {
   enum Candidates { None, All, FromShape, Numbers } candidates;
   std::vector<int64_t> numbers;
   const char *defaultValue; ///< of a network knob: as it is spelled
+  bool isOfKind = false;    ///< of a kernel knob: kernels that differ in the knob are of different kinds
+  bool needsTiles = true;   ///< of a kernel knob: kernels without tiles cannot have the knob
 };
 
 /// A field of a plan whose knob is not open.

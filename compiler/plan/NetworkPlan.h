@@ -49,7 +49,6 @@ struct NetworkKnobs {
 };
 
 std::string print(const NetworkKnobs &knobs);
-std::vector<std::string> differences(const NetworkKnobs &from, const NetworkKnobs &to);
 
 struct NetworkPlan {
   NetworkKnobs network;

@@ -146,8 +146,6 @@ FailureOr<KernelPlan> plan::parseKernelPlan(DictionaryAttr knobs, llvm::function
     return emitError() << "'on_chip_from' is " << plan.onChipFrom << " but " << where;
   if (plan.placedFirst.value_or(false) && (!isOnChip || plan.rowTile))
     return emitError() << "'placed_first' is true but " << where;
-  if (plan.arrayChannels && plan.engine == Engine::Tensor)
-    return emitError() << "'array_channels' is " << *plan.arrayChannels << " but engine is tensor";
   return plan;
 }
 

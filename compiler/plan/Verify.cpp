@@ -22,6 +22,7 @@ public:
     checkTile();
     checkPlaces();
     checkSchedule();
+    checkEngine();
     isContraction() ? checkContraction() : checkOther();
   }
 
@@ -81,6 +82,13 @@ private:
              llvm::formatv("has {0} of them in {1}", scratchpad.banks, scratchpad.name));
     if (plan.banks)
       refuse("after_previous", plan.afterPrevious, "has banks of its own");
+  }
+
+  void checkEngine() {
+    if (plan.arrayChannels && plan.engine == Engine::Tensor)
+      refuse("array_channels", "array_channels", *plan.arrayChannels, "has engine tensor");
+    else if (plan.arrayChannels.value_or(0) > kernel.extent[C])
+      refuse("array_channels", "array_channels", *plan.arrayChannels, llvm::formatv("has {0} of them", kernel.extent[C]));
   }
 
   /// Knobs that only some schedules have.

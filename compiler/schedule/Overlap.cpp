@@ -3,6 +3,7 @@
 
 #include "compiler/schedule/Overlap.h"
 
+#include "compiler/cost/Constants.h"
 #include "compiler/schedule/PriorityFunction.h"
 #include "compiler/schedule/SpaceMap.h"
 #include "isa/timing/Dram.h"
@@ -84,7 +85,9 @@ struct Bank {
 
 double dramBytesPerCycle(const timing::MachineParams &machine, Bus bus) {
   // Of a device's peak, what refresh and changes of row leave; turnarounds as well of a mixed stream, more with short bursts.
-  const double share = machine.dram.kind == timing::DramKind::Ideal ? 1 : bus == Bus::Alternating ? 0.95 : 0.8;
+  const double share = machine.dram.kind == timing::DramKind::Ideal ? 1
+                       : bus == Bus::Alternating                    ? cost::kStreamBandwidth
+                                                                    : cost::kMixedBandwidth;
   const timing::Ratio peak = timing::dramPeakBytesPerCycle(machine);
   return share * double(peak.numerator) / double(peak.denominator);
 }
@@ -123,17 +126,12 @@ struct Reader {
 /// How much longer two loads take that are in different rows of one bank. In order each closes the other's row every few bursts: of two
 /// alone it was 1.8 with DDR4 and 2.7 with LPDDR4. A windowed controller serves one row after the other: 1.2 with DDR4 and 1.4 with HBM2
 /// (docs/dram.md, twostream_conflict and stream).
-double meetingCost(const timing::DramParams &dram) { return dram.controller == timing::DramController::InOrder ? 2 : 1.3; }
-
-/// Cycles from the retirement of a transfer until one that waits for it moves something.
-constexpr double kTurn = 10;
+double meetingCost(const timing::DramParams &dram) {
+  return dram.controller == timing::DramController::InOrder ? cost::kConflictInOrder : cost::kConflictWindowed;
+}
 
 /// How often a plan is made backwards and forwards again, for each way to choose between what can be last.
 constexpr int kRounds = 3;
-
-/// An operation may go before one that is ahead of it in the steps and not ready yet, if it delays that by at most this share of its
-/// own time less. 1 keeps engines idle for what comes; 0 never waits.
-constexpr double kPatience = 0.25;
 
 class Overlapper {
 public:
@@ -147,6 +145,8 @@ public:
   Result<TileProgram> run(const PriorityFunction &priority, double limit);
   /// Schedules by rank; returns when the last node ends, or `limit` or more as soon as it must be that.
   double schedule(double limit = std::numeric_limits<double>::infinity());
+  /// All that the engines have to do. `scheduled`: cycles by the list scheduler.
+  cost::StepsWork work(double scheduled) const;
 
 private:
   const timing::MachineParams &machine;
@@ -289,7 +289,7 @@ void Overlapper::estimate(Node &node) {
       node.occupancy = std::max(work.segments / machine.burstsPerCycle, node.bus / work.channels - node.buffered);
       if (const double writing = writingCycles(work.bursts, machine); writing > node.occupancy)
         node.occupancy = node.writing = writing;
-      node.drain = 10;
+      node.drain = cost::kHandover;
     } else if (auto *vector = instruction.getIf<isa::Vector>()) {
       timing::InstructionTime time = timing::timeOf(*vector, machine);
       node.occupancy = double(time.occupancy);
@@ -648,7 +648,7 @@ void Overlapper::choose(unsigned engine) {
     for (auto [mask, space] : banksOf(node))
       best.banks[space] |= mask;
     double start = std::max({node.ready, engineFree[engine], banksFree(node)});
-    if (best.node < 0 || start + kPatience * node.occupancy < best.start) {
+    if (best.node < 0 || start + cost::kPatience * node.occupancy < best.start) {
       best.node = index;
       best.start = start;
     }
@@ -718,9 +718,9 @@ double Overlapper::schedule(double limit) {
       done = std::max(done, busFree - node.buffered);
       last = std::max(last, busFree);
       if (takesTurn(node))
-        writeEnd = done + node.drain + kTurn;
+        writeEnd = done + node.drain + cost::kHandover;
       else if (!isStore(node))
-        readEnd = done + node.drain + kTurn;
+        readEnd = done + node.drain + cost::kHandover;
     }
     engineFree[node.engine] = done;
     for (auto [mask, space] : banksOf(node)) {
@@ -835,6 +835,23 @@ TileProgram Overlapper::merge() {
   return program;
 }
 
+cost::StepsWork Overlapper::work(double scheduled) const {
+  std::vector<double> busy(engineFree.size(), 0);
+  cost::StepsWork work;
+  work.scheduled = scheduled;
+  for (size_t i = 0; i + 1 < nodes.size(); ++i) {
+    busy[nodes[i].engine] += nodes[i].occupancy;
+    work.bus += nodes[i].bus;
+  }
+  work.vector = busy[machine.storeEngines];
+  work.array = busy[tensorEngine()];
+  for (unsigned engine = 0; engine < machine.storeEngines; ++engine)
+    work.stores = std::max(work.stores, busy[engine]);
+  for (unsigned engine = firstLoadEngine(); engine < busy.size(); ++engine)
+    work.loads = std::max(work.loads, busy[engine]);
+  return work;
+}
+
 TileProgram Overlapper::run(Priority priority, double limit, bool backwards) {
   std::vector<double> due = dueBy(priority);
   rankBy(due);
@@ -907,20 +924,20 @@ PriorityRegistry &schedule::priorities() {
 }
 
 Result<TileProgram> schedule::overlapBy(const PriorityFunction &priority, std::vector<Step> steps,
-                                        const timing::MachineParams &machine, double *cycles, double limit, Bus bus) {
+                                        const timing::MachineParams &machine, cost::StepsWork *work, double limit, Bus bus) {
   Overlapper overlapper(steps, machine, bus);
   Result<TileProgram> program = overlapper.run(priority, limit);
-  if (cycles)
-    *cycles = overlapper.estimated;
+  if (work)
+    *work = overlapper.work(overlapper.estimated);
   return program;
 }
 
-TileProgram schedule::overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles, double limit,
-                              Priority priority, Bus bus, bool backwards) {
+TileProgram schedule::overlap(std::vector<Step> steps, const timing::MachineParams &machine, cost::StepsWork *work,
+                              double limit, Priority priority, Bus bus, bool backwards) {
   Overlapper overlapper(steps, machine, bus);
   TileProgram program = overlapper.run(priority, limit, backwards);
-  if (cycles)
-    *cycles = overlapper.estimated;
+  if (work)
+    *work = overlapper.work(overlapper.estimated);
   return program;
 }
 
@@ -937,6 +954,7 @@ std::vector<PlannedStarts> schedule::plannedStarts(const TileProgram &program, c
   return starts;
 }
 
-double schedule::estimateOverlapped(std::vector<Step> steps, const timing::MachineParams &machine) {
-  return Overlapper(steps, machine, Bus::Shared).schedule();
+cost::StepsWork schedule::overlappedWork(std::vector<Step> steps, const timing::MachineParams &machine) {
+  Overlapper overlapper(steps, machine, Bus::Shared);
+  return overlapper.work(overlapper.schedule());
 }

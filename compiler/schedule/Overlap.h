@@ -10,6 +10,7 @@
 #ifndef COMPILER_SCHEDULE_OVERLAP_H
 #define COMPILER_SCHEDULE_OVERLAP_H
 
+#include "compiler/cost/CostModel.h"
 #include "compiler/plan/Knobs.h"
 #include "compiler/schedule/TileProgram.h"
 
@@ -28,11 +29,11 @@ struct Step {
 using plan::Bus, plan::Priority;
 
 /// A program that does what `steps` do in their order. Every dependence of that order is kept (a read after a write, a write
-/// after a read or a write); everything else may change places. No wait or post is set: that is synchronize()'s part. `cycles`, if
-/// given, is set to the estimate of estimateOverlapped() for that order. As soon as that must be `limit` or more the program is empty,
-/// and `cycles` something that is. The program is that of the best plan: with `backwards`, plans that also go by how late each
+/// after a read or a write); everything else may change places. No wait or post is set: that is synchronize()'s part. `work`, if
+/// given, is set to that of overlappedWork() for that order. As soon as `scheduled` must be `limit` or more the program is empty, and
+/// `scheduled` something that is. The program is that of the best plan: with `backwards`, plans that also go by how late each
 /// operation may start are made besides (docs/design/list-scheduling.md).
-TileProgram overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles = nullptr,
+TileProgram overlap(std::vector<Step> steps, const timing::MachineParams &machine, cost::StepsWork *work = nullptr,
                     double limit = std::numeric_limits<double>::infinity(), Priority priority = Priority::ProgramOrder,
                     Bus bus = Bus::Shared, bool backwards = true);
 
@@ -42,8 +43,13 @@ using PlannedStarts = std::vector<uint64_t>;
 /// Of every engine (engineIndex()), as overlap() planned `program`. Preloads are not planned on their own: that engine has none.
 std::vector<PlannedStarts> plannedStarts(const TileProgram &program, const timing::MachineParams &machine);
 
-/// Cycles until everything of overlap(steps) has retired, as its list scheduler estimates them: what a choice between tiles goes by.
-double estimateOverlapped(std::vector<Step> steps, const timing::MachineParams &machine);
+/// The work of overlap(steps) in the order of its first plan: what a choice between tiles goes by.
+cost::StepsWork overlappedWork(std::vector<Step> steps, const timing::MachineParams &machine);
+
+/// Its cycles until everything has retired, as the list scheduler estimates them.
+inline double estimateOverlapped(std::vector<Step> steps, const timing::MachineParams &machine) {
+  return overlappedWork(std::move(steps), machine).scheduled;
+}
 
 } // namespace tw::schedule
 

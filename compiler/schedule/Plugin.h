@@ -14,6 +14,9 @@
 #include <string>
 #include <vector>
 
+namespace tw::cost {
+class CostModelRegistry;
+} // namespace tw::cost
 namespace tw::explore {
 class StrategyRegistry;
 } // namespace tw::explore
@@ -23,7 +26,7 @@ namespace tw::schedule {
 class PriorityRegistry;
 
 /// Changes with every change of a header that plug-ins include: a plug-in built against another one is refused.
-constexpr unsigned kPluginVersion = 2;
+constexpr unsigned kPluginVersion = 3;
 
 /// A plug-in of the right version. It stays loaded for the rest of the process.
 class PluginLibrary {
@@ -58,5 +61,7 @@ Result<PluginLibrary> openPlugin(const std::string &path, const std::vector<std:
 extern "C" void tilewrightRegisterStrategies(tw::explore::StrategyRegistry &registry);
 /// Defined by a plug-in that has priorities (compiler/schedule/PriorityFunction.h).
 extern "C" void tilewrightRegisterPriorities(tw::schedule::PriorityRegistry &registry);
+/// Defined by a plug-in that has cost models (compiler/cost/CostModel.h).
+extern "C" void tilewrightRegisterCostModels(tw::cost::CostModelRegistry &registry);
 
 #endif // COMPILER_SCHEDULE_PLUGIN_H

@@ -3,6 +3,7 @@
 
 #include "compiler/schedule/Prefetch.h"
 
+#include "compiler/cost/Constants.h"
 #include "compiler/schedule/SpaceMap.h"
 #include "isa/timing/Dram.h"
 #include "isa/timing/InstructionTiming.h"
@@ -14,10 +15,6 @@ using namespace tw;
 using namespace tw::schedule;
 
 namespace {
-/// Of the DRAM's peak, what loads are sure to get: those that are just in time had better come early as well.
-constexpr double kSureShare = 0.8;
-/// Loads begin before the first kernel that they are for: by this share of the cycles by which they would be late.
-constexpr double kLead = 0.5;
 /// That weights fill one after the other, side by side: what does not fit the rest of one goes on in the next.
 constexpr uint64_t kBanksTogether = 4;
 
@@ -156,7 +153,7 @@ void Prefetcher::findValues() {
 std::vector<uint32_t> Prefetcher::findStarts() const {
   const timing::Ratio peak = timing::dramPeakBytesPerCycle(machine);
   const double bytesPerCycle =
-      std::min(kSureShare * double(peak.numerator) / double(peak.denominator), timing::loadBytesPerCycle(machine));
+      std::min(cost::kMixedBandwidth * double(peak.numerator) / double(peak.denominator), timing::loadBytesPerCycle(machine));
   std::vector<double> loads(steps.size(), 0), array(steps.size(), 0);
   for (size_t i = 0; i < steps.size(); ++i) {
     for (const Operation &operation : steps[i].loads) {
@@ -186,7 +183,7 @@ std::vector<uint32_t> Prefetcher::findStarts() const {
       continue;
     const size_t first = late > 0 ? i : i + 1;
     size_t start = first;
-    for (double lead = 0; start > 1 && lead < kLead * latest;)
+    for (double lead = 0; start > 1 && lead < cost::kPrefetchLead * latest;)
       lead += array[--start];
     std::fill(starts.begin() + long(first), starts.begin() + long(end), uint32_t(std::max<size_t>(start, 1)));
     end = i;

@@ -14,6 +14,9 @@
 #include <string>
 #include <vector>
 
+namespace tw::cost {
+struct StepsWork;
+} // namespace tw::cost
 namespace tw::plan {
 enum class Bus : uint8_t;
 } // namespace tw::plan
@@ -65,7 +68,7 @@ struct TileProgram;
 
 /// As overlap() (Overlap.h), by `priority` alone: no other order is tried. Errors: it does not give a number for each operation.
 Result<TileProgram> overlapBy(const PriorityFunction &priority, std::vector<Step> steps, const timing::MachineParams &machine,
-                              double *cycles, double limit, plan::Bus bus);
+                              cost::StepsWork *work, double limit, plan::Bus bus);
 
 } // namespace tw::schedule
 

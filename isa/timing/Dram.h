@@ -184,10 +184,23 @@ public:
   /// Commands are appended to `log` from now on; null stops that. An ideal memory has no commands.
   void setCommandLog(DramCommandLog *log) { commandLog = log; }
 
+  /// Activates of all channels that are decided so far; an ideal memory has none.
+  uint64_t activates() const { return activateCount; }
+
 protected:
   explicit DramTiming(uint32_t channels) : buses(channels) {}
+  /// Counts a command, and logs it if somebody wants the log.
+  void note(uint64_t tick, DramCommandKind kind, const DramLocation &at) {
+    activateCount += kind == DramCommandKind::Activate;
+    if (commandLog)
+      commandLog->push_back(commandAt(tick, kind, at));
+  }
+  void forgetCommands() { activateCount = 0; }
   std::vector<BusHistory> buses;
   DramCommandLog *commandLog = nullptr;
+
+private:
+  uint64_t activateCount = 0;
 };
 
 /// A fixed rate, then a fixed latency: bursts pass one after the other, each taking burstBytes / bytesPerCycle.

@@ -12,6 +12,7 @@ InOrderDram::InOrderDram(const DramParams &params, uint32_t clockMhz)
       commandBuses(params.channels / channelsPerBus) {}
 
 void InOrderDram::reset() {
+  forgetCommands();
   for (Channel &channel : state)
     channel = Channel(params);
   std::fill(commandBuses.begin(), commandBuses.end(), Buses());
@@ -19,10 +20,7 @@ void InOrderDram::reset() {
     bus.clear();
 }
 
-void InOrderDram::log(DramCommandKind kind, uint64_t tick, const DramLocation &at) {
-  if (commandLog)
-    commandLog->push_back(commandAt(tick, kind, at));
-}
+void InOrderDram::log(DramCommandKind kind, uint64_t tick, const DramLocation &at) { note(tick, kind, at); }
 
 /// The refresh of the current round, no earlier than it is due: of every rank, all banks or one. All columns of the channel so far
 /// lie before that tick, and with them all its commands.

@@ -22,6 +22,7 @@ WindowedDram::WindowedDram(const DramParams &params, uint32_t clockMhz)
 }
 
 void WindowedDram::reset() {
+  forgetCommands();
   for (Channel &channel : state)
     channel = Channel(params);
   std::fill(commandBuses.begin(), commandBuses.end(), Buses());
@@ -29,10 +30,7 @@ void WindowedDram::reset() {
     bus.clear();
 }
 
-void WindowedDram::log(DramCommandKind kind, uint64_t tick, const DramLocation &at) {
-  if (commandLog)
-    commandLog->push_back(commandAt(tick, kind, at));
-}
+void WindowedDram::log(DramCommandKind kind, uint64_t tick, const DramLocation &at) { note(tick, kind, at); }
 
 std::optional<DramCompletion> WindowedDram::submit(const DramRequest &request) {
   DramLocation at = map.locate(request.address);

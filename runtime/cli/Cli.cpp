@@ -5,6 +5,7 @@
 #include "compiler/codegen/cpu/CpuMachine.h"
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/pipeline/Plugin.h"
+#include "hw-configs/Technology.h"
 #include "isa/Printable.h"
 #include "isa/files/InputFile.h"
 #include "runtime/Files.h"
@@ -78,7 +79,13 @@ void ModelArguments::addTo(CLI::App &command) {
           "--priority", network.priority,
           "pipelined, search: which ready operation goes first: program_order, alap, interleaved, or what a plug-in adds")
       ->type_name("NAME");
-  addRepeated(command, "--load-plugin", plugins, "shared library that adds strategies or priorities (docs/plugins.md)")
+  command
+      .add_option(
+          "--cost-model", network.costModel,
+          "what choices among tiles and plans go by, in place of estimates and simulation: closed_form, or what a plug-in adds")
+      ->type_name("NAME");
+  addRepeated(command, "--load-plugin", plugins,
+              "shared library that adds strategies, priorities or cost models (docs/plugins.md)")
       ->type_name("SO");
   addRepeated(command, "--shape", shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
   addRepeated(command, "--const", constants, "a network input as a constant: .npy, .pb, or numbers")
@@ -270,6 +277,21 @@ StatusOr<std::vector<runtime::HostTensor>> cli::fitInputs(std::vector<TensorArgu
     inputs.push_back(std::move(*fitted));
   }
   return inputs;
+}
+
+void cli::addTechnology(CLI::App &command, std::string &technology) {
+  command
+      .add_option(
+          "--technology", technology,
+          "whose joules and square micrometres the report counts: 45nm, 7nm, or a file; default: the machine's, or 45nm")
+      ->type_name("NAME|FILE");
+}
+
+Status cli::checkTechnology(const std::string &technology) {
+  if (technology.empty())
+    return {};
+  const Result<hwconfigs::Technology> loaded = hwconfigs::loadTechnology(technology);
+  return loaded ? Status() : Status(userError(loaded.message()));
 }
 
 void Progress::show(const std::string &text) {

@@ -44,7 +44,7 @@ struct TensorArgument {
 /// Reads `FILE` and `NAME=FILE` arguments.
 StatusOr<std::vector<TensorArgument>> readTensorFiles(const std::vector<std::string> &arguments);
 
-/// MODEL, --hw, --set, --schedule, --across, --priority, --load-plugin, --shape, --const, --math and --seed: how a model becomes a network.
+/// MODEL, --hw, --set, --schedule, --across, --priority, --cost-model, --load-plugin, --shape, --const, --math and --seed: how a model becomes a network.
 struct ModelArguments {
   std::string model;
   std::vector<std::string> shapes, constants, plugins;
@@ -78,6 +78,11 @@ Status checkOutputs(const std::vector<std::string> &outputs);
 /// The inputs of a network from `files` as assignTensors() takes them, or random ones if there are none.
 StatusOr<std::vector<runtime::HostTensor>> fitInputs(std::vector<TensorArgument> files, uint64_t seed,
                                                      const std::vector<runtime::TensorSpec> &specs);
+
+/// --technology: whose joules and square micrometres a report counts.
+void addTechnology(CLI::App &command, std::string &technology);
+/// An error if there is no such technology, or it is wrong; empty is the machine's.
+Status checkTechnology(const std::string &technology);
 
 /// A line on the terminal that says what takes so long; nothing where standard error is no terminal.
 class Progress {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "hw-configs/Machine.h"
+#include "hw-configs/Technology.h"
+#include "runtime/EnergyText.h"
 #include "runtime/Report.h"
 #include "runtime/cli/Cli.h"
 #include "simulator/cosim/MachinePackage.h"
@@ -16,6 +18,7 @@ namespace {
 
 struct HwArguments {
   std::vector<std::string> machines, overrides;
+  std::string technology;
 };
 
 Status validate(const HwArguments &arguments) {
@@ -44,12 +47,35 @@ Status validate(const HwArguments &arguments) {
 Status describe(const HwArguments &arguments) {
   for (const std::string &name : arguments.machines) {
     std::vector<std::string> notes;
-    StatusOr<timing::MachineParams> machine = runtime::loadMachine(name, arguments.overrides, notes);
+    std::string named;
+    StatusOr<timing::MachineParams> machine = runtime::loadMachine(name, arguments.overrides, notes, &named);
     if (!machine)
       return machine.error();
     printNotes(notes);
+    if (!arguments.technology.empty())
+      named = arguments.technology;
+    const Result<hwconfigs::Technology> technology =
+        hwconfigs::loadTechnology(named.empty() ? hwconfigs::kDefaultTechnology : named);
+    if (!technology)
+      return userError(technology.message());
     std::fputs(hwconfigs::describe(*machine).c_str(), stdout);
+    std::fputs(runtime::areaText(energy::EnergyModel(*machine, *technology).areas(), technology->name).c_str(), stdout);
   }
+  return {};
+}
+
+Status describeTechnology(const HwArguments &arguments) {
+  if (arguments.technology.empty()) {
+    for (const std::string &name : hwconfigs::shippedTechnologies()) {
+      const Result<hwconfigs::Technology> technology = hwconfigs::loadTechnology(name);
+      std::printf("%s: %s\n", name.c_str(), technology ? technology->description.c_str() : "not valid");
+    }
+    return {};
+  }
+  const Result<hwconfigs::Technology> technology = hwconfigs::loadTechnology(arguments.technology);
+  if (!technology)
+    return userError(technology.message());
+  std::fputs(hwconfigs::describe(*technology).c_str(), stdout);
   return {};
 }
 
@@ -97,12 +123,17 @@ Status list() {
 
 void cli::addHwCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<HwArguments>();
-  CLI::App *command = app.add_subcommand("hw", "machines: validate, describe, list, and their RTL parameters");
+  CLI::App *command = app.add_subcommand("hw", "machines: validate, describe, list, their RTL parameters, and technologies");
   command->require_subcommand(1);
   CLI::App *validateCommand = command->add_subcommand(
       "validate", "check machine files, report every problem, and say what compiles for them and runs them");
   CLI::App *describeCommand =
-      command->add_subcommand("describe", "array, memories, engines and DRAM of machines, with peak rates");
+      command->add_subcommand("describe", "array, memories, engines, DRAM and area of machines, with peak rates");
+  addTechnology(*describeCommand, arguments->technology);
+  CLI::App *technologyCommand =
+      command->add_subcommand("technology", "the numbers of a technology with their sources; without a name, all technologies");
+  technologyCommand->add_option("TECHNOLOGY", arguments->technology, "a YAML file or the name of a shipped technology");
+  technologyCommand->callback([arguments, &action] { action = [arguments] { return describeTechnology(*arguments); }; });
   CLI::App *rtlCommand = command->add_subcommand("rtl", "the SystemVerilog package that makes one machine of the RTL");
   rtlCommand->add_option("MACHINE", arguments->machines, "a YAML file or the name of a shipped machine")
       ->required()

@@ -18,12 +18,13 @@ namespace {
 struct ProfileArguments {
   ModelArguments model;
   size_t top = 15;
-  std::string jsonFile;
+  std::string jsonFile, technology;
 };
 
 /// Cycles of a network: they depend on no value, so inputs are random.
-StatusOr<runtime::RunReport> simulate(runtime::Network network, uint64_t seed, bool trace) {
+StatusOr<runtime::RunReport> simulate(runtime::Network network, uint64_t seed, bool trace, const std::string &technology = "") {
   runtime::SimulatorOptions options;
+  options.technology = technology;
   options.trace = trace;
   runtime::Session session(std::move(network), options);
   return session.run(session.randomInputs(seed));
@@ -81,6 +82,8 @@ Status profile(const ProfileArguments &arguments) {
     return options.error();
   if (Status status = checkOutputs({arguments.jsonFile, arguments.model.explainFile}); !status)
     return status;
+  if (Status status = checkTechnology(arguments.technology); !status)
+    return status;
   Progress progress;
   options->progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
   runtime::Explanation explanation(arguments.model.explainFile);
@@ -101,7 +104,7 @@ Status profile(const ProfileArguments &arguments) {
         "profile needs a network that runs on the accelerator as one program, and parts of this one fall back to the CPU");
 
   progress.show("simulating");
-  StatusOr<runtime::RunReport> report = simulate(*network, arguments.model.seed, true);
+  StatusOr<runtime::RunReport> report = simulate(*network, arguments.model.seed, true, arguments.technology);
   if (!report)
     return report.error();
   runtime::Profile result{std::move(*report), *network->steps[0].program, {}, {}, {}, {}};
@@ -148,6 +151,7 @@ void cli::addProfileCommand(CLI::App &app, Action &action) {
   command->add_option("--top", arguments->top, "rows of each table")
       ->check(CLI::Range(size_t(1), size_t(1000000)))
       ->capture_default_str();
+  addTechnology(*command, arguments->technology);
   command->add_option("--json", arguments->jsonFile, "write all rows for programs; - is standard output");
   command->callback([arguments, &action] { action = [arguments] { return profile(*arguments); }; });
 }

@@ -23,7 +23,7 @@ struct RunArguments {
   ModelArguments model;
   std::vector<std::string> inputs, expected;
   std::string simulator = "systemc", outputFolder, traceFile, jsonFile;
-  std::string dumpFile;
+  std::string dumpFile, technology;
   std::optional<double> tolerance;
   uint64_t maxCycles = 0, dumpFrom = 0, dumpTo = ~0ull;
   bool checks = false, batch = false;
@@ -171,6 +171,9 @@ Status run(const RunArguments &arguments) {
                             : arguments.simulator == "rtl"      ? runtime::Model::Rtl
                                                                 : runtime::Model::SystemC;
   options.simulator.checks = arguments.checks;
+  options.simulator.technology = arguments.technology;
+  if (Status status = checkTechnology(arguments.technology); !status)
+    return status;
   options.simulator.maxCycles = arguments.maxCycles;
   options.simulator.trace = !arguments.traceFile.empty();
   if (options.simulator.trace && options.simulator.model != runtime::Model::SystemC)
@@ -291,6 +294,7 @@ void cli::addRunCommand(CLI::App &app, Action &action) {
   CLI::Option *dump = command->add_option("--fst", arguments->dumpFile, "with --model rtl: write waves there, for GTKWave");
   command->add_option("--from", arguments->dumpFrom, "first cycle of the waves")->check(wholeNumber())->needs(dump);
   command->add_option("--to", arguments->dumpTo, "one past the last cycle of the waves")->check(wholeNumber())->needs(dump);
+  addTechnology(*command, arguments->technology);
   command->add_option("--json", arguments->jsonFile, "write the report for programs; - is standard output");
   command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
 }

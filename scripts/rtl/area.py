@@ -4,6 +4,7 @@
 
   scripts/rtl/area.py check [MACHINE...]   no latch, no combinational loop, one driver for every net: else exit status 1
   scripts/rtl/area.py area [MACHINE...]    the tables of docs/rtl-area.md
+  scripts/rtl/area.py units                hw-configs/technology/parts/rtl_units.yaml, from three machines
 
 Yosys elaborates to words; gates.py maps those to gates (Yosys' own mapping and optimisation of wide arithmetic take
 hours). Memories are counted in bits. Yosys' time for a process grows with the square of its assignments: every call of
@@ -152,6 +153,68 @@ def areas(design):
     return total
 
 
+def units(totals, functions, window):
+    """The file of gates per unit, from {type: areas of a machine of that type}; `window`: the Module of one more lane."""
+    integer = totals["int8"]
+
+    def size(module, measure, total=integer):
+        return getattr(total[module][1], measure) if module in total else 0
+
+    def number(module, total=integer):
+        return total[module][0]
+
+    def function(name):
+        return functions[f"tw_fp_pkg::{name}"].size.gates
+
+    lanes = number("tw_mac_column")  # as many as columns
+    stages = number("tw_vector_stage")
+    result = {}
+    for kind, total in totals.items():
+        pes = number("tw_mac_column", total) * 16
+        # Products and sums of floats are functions: of each PE a product, and of each tree one sum less than products.
+        float_gates = 0 if kind == "int8" else function("fp_mul") + function("fp_add") * 15 / 16
+        result[f"pe_{kind}_gates"] = size("tw_mac_column", "gates", total) / pes + float_gates
+        result[f"pe_{kind}_flip_flops"] = (size("tw_mac_column", "flops", total) + (
+            0 if kind == "int8" else size("tw_pipe", "flops", total) - size("tw_pipe", "flops"))) / pes
+    result["accumulator_column_int_gates"] = size("tw_acc_column", "gates") / number("tw_acc_column")
+    result["accumulator_column_float_gates"] = (
+        size("tw_acc_column", "gates", totals["fp32"]) / number("tw_acc_column", totals["fp32"]) + function("fp_add"))
+    lane = ["tw_vector", "tw_vector_delay", "tw_vector_tree", "tw_vector_level"]
+    one_window = window.size.gates + sum(n * function(m[11:]) for m, n in window.instances.items() if m[:10] == "tw_fp_pkg:")
+    shared = sum(map(function, ["fp_div", "fp_sqrt", "i32_div", "i32_to_fp"])) + 2 * function("fp_fma")
+    result["vector_lane_gates"] = sum(size(m, "gates") for m in lane) / lanes + one_window + shared
+    result["vector_lane_flip_flops"] = sum(size(m, "flops") for m in lane) / lanes + window.size.flops
+    result["vector_lane_memory_bits"] = sum(size(m, "ram") for m in lane) / lanes + window.size.ram
+    result["vector_lane_rom_bits"] = functions["tw_fp_pkg::alu"].size.rom
+    result["vector_stage_gates"] = (size("tw_vector_stage", "gates") / stages / lanes
+                                    + sum(map(function, ["alu", "fp_fma", "i32_to_fp", "to_integer"])))
+    result["vector_stage_flip_flops"] = size("tw_vector_stage", "flops") / stages / lanes
+    walkers = number("tw_box_walker")  # two of each load engine, one of each store engine
+    for engine, each in (("load", 2), ("store", 1)):
+        for key, measure in (("gates", "gates"), ("flip_flops", "flops"), ("memory_bits", "ram")):
+            result[f"{engine}_engine_{key}"] = (
+                size(f"tw_{engine}", measure) / number(f"tw_{engine}")
+                + each * sum(size(m, measure) for m in ("tw_box_step", "tw_box_walker")) / walkers)
+    banks = number("tw_bank")
+    for key, measure in (("gates", "gates"), ("flip_flops", "flops")):
+        result[f"bank_{key}"] = (size("tw_bank", measure) + size("tw_memory", measure)) / banks
+        result[f"write_buffer_burst_{key}"] = size("tw_write_buffer", measure) / 32
+    rest = [m for m in integer if not m.startswith(("tw_vector", "tw_fp_pkg", "tw_mac", "tw_acc", "tw_load", "tw_store", "tw_box",
+                                                    "tw_bank", "tw_memory", "tw_write_buffer"))] + ["tw_bank_owner"]
+    for key, measure in (("gates", "gates"), ("flip_flops", "flops")):
+        result[f"control_{key}"] = sum(size(m, measure) for m in rest)
+    print("""# Two-input gates and flip-flops of the parts of a machine, from its RTL. Made by scripts/rtl/area.py units.
+logic:
+  source: scripts/rtl/area.py units (Yosys and scripts/rtl/gates.py on simulator/rtl; docs/rtl-area.md says how gates are counted)""")
+    estimates = {
+        "vector_lane_gates": "the RTL without dividers, square roots and function tables in every stage: one of each for a lane",
+        "vector_lane_rom_bits": "the function tables once for a lane; the RTL has them in every stage",
+        "vector_stage_gates": "one fused multiply-add, two converters and the other operations; the RTL has eleven fused multiply-adds",
+    }
+    for key, value in result.items():
+        print(f"  {key}: " + (f"{{value: {value:.0f}, estimate: \"{estimates[key]}\"}}" if key in estimates else f"{value:.0f}"))
+
+
 def table(title, machines, totals, value):
     """Modules by machines; only rows that are not 0 everywhere."""
     print(f"\n## {title}\n| module |" + "".join(f" {m} |" for m in machines))
@@ -165,13 +228,15 @@ def table(title, machines, totals, value):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["check", "area"])
+    parser.add_argument("what", choices=["check", "area", "units"])
     parser.add_argument("machines", nargs="*", default=["tiny_8x8"])
     parser.add_argument("--build", default=str(ROOT / "build/release"))
     parser.add_argument("--limit", type=int, default=3600, help="seconds for one run of yosys")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     build = pathlib.Path(arguments.build).resolve()
+    if arguments.what == "units":
+        arguments.machines = [f"gemmini_16x16_{kind}" for kind in ("int8", "bf16", "fp32")]
 
     runs, lanes = {}, {}
     for machine in arguments.machines:
@@ -199,7 +264,7 @@ def main():
         results = dict(zip(runs, pool.map(run, runs)))
     if None in results.values():
         sys.exit(1)
-    if arguments.what == "area":
+    if arguments.what != "check":
         functions = results["functions"] | results["functions that call them"]
         functions = {f"tw_fp_pkg::{name}": module for name, module in functions.items()}
         one, two = (results[f"window of {number}"][WINDOW] for number in (1, 2))
@@ -207,6 +272,10 @@ def main():
         for machine in arguments.machines:
             window = {WINDOW: at_lanes(one, two, lanes[machine])}
             totals[machine] = areas(results[machine] | functions | window)
+    if arguments.what == "units":
+        window = Module(Size(*(b - a for a, b in zip(one.size, two.size))), two.instances - one.instances)
+        units({machine.split("_")[-1]: total for machine, total in totals.items()}, functions, window)
+    if arguments.what == "area":
         table("Gates", arguments.machines, totals, lambda t: t[1].gates)
         table("Flip-flops", arguments.machines, totals, lambda t: t[1].flops)
         table("Memory bits", arguments.machines, totals, lambda t: t[1].ram)

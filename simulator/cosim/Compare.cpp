@@ -171,6 +171,8 @@ std::string cosim::firstDifference(const isa::Program &program, const timing::Ma
   }
   if (a.fetchBytes != b.fetchBytes)
     return differ("bytes of program fetch", a.fetchBytes, b.fetchBytes);
+  if (a.dramActivates != b.dramActivates)
+    return differ("DRAM activates", a.dramActivates, b.dramActivates);
   if (a.dramReadBytes != b.dramReadBytes)
     return differ("bytes read by loads", a.dramReadBytes, b.dramReadBytes);
   if (a.dramWriteBytes != b.dramWriteBytes)

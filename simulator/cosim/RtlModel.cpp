@@ -384,6 +384,7 @@ stats::SimResult Run::finish() {
   result.dramReadBytes = readBytes;
   result.dramWriteBytes = writeBytes;
   result.fetchBytes = fetchBytes;
+  result.dramActivates = dram->activates();
 
   for (unsigned number = 0; number < stats::kNumEngines; ++number) {
     if (!stats::hasEngine(machine, number))

@@ -141,6 +141,7 @@ struct SimResult {
   bool hasLayerCauses = false;                    ///< the model notes labels and critical cycles of layers
   uint64_t dramReadBytes = 0, dramWriteBytes = 0; ///< loads and stores, whole bursts
   uint64_t fetchBytes = 0;                        ///< program fetch, whole bursts
+  uint64_t dramActivates = 0;                     ///< rows opened, of all channels; an ideal DRAM has none
   uint64_t macs = 0; ///< multiply-accumulates of tensor instructions (k_count x n_count) and of vector `mac` windows
 
   // Only with SimOptions::trace.

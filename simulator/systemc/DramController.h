@@ -38,6 +38,8 @@ public:
   unsigned channelOf(uint64_t address) const override { return dram->channelOf(address); }
   Cycle nextDecision() const override { return dram->nextDecisionCycle(); }
   void advance(Cycle cycle, std::vector<timing::DramCompletion> &completions) override;
+  /// Rows opened since reset().
+  uint64_t activates() const { return dram->activates(); }
 
 private:
   void transport(int id, tlm::tlm_generic_payload &payload, sc_core::sc_time &delay);

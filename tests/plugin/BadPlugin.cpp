@@ -3,8 +3,10 @@
 //
 // BAD_VERSION: built for another interface. BAD_EMPTY: adds nothing. BAD_NAME:
 // takes a name there is. BAD_THROWS: throws. BAD_SCHEDULE: makes wrong schedules.
-// BAD_PRIORITY: gives too few numbers, or what is no number.
+// BAD_PRIORITY: gives too few numbers, or what is no number. BAD_COST_MODEL: gives
+// what is no number of cycles; takes a name there is as well.
 //===----------------------------------------------------------------------===//
+#include "compiler/cost/CostModel.h"
 #include "compiler/research/loopsched/SchedulerPlugin.h"
 #include "compiler/schedule/PriorityFunction.h"
 
@@ -28,6 +30,18 @@ extern "C" void tilewrightRegisterPriorities(schedule::PriorityRegistry &registr
   });
   registry.add("throws",
                [](const schedule::PriorityProblem &) -> std::vector<double> { throw std::runtime_error("no licence"); });
+}
+#elif defined(BAD_COST_MODEL)
+namespace {
+struct NoNumbers : cost::CostModel {
+  double cyclesOfKernel(const cost::KernelWork &) const override { return std::nan(""); }
+  double cyclesOfSteps(const cost::StepsWork &) const override { return -1; }
+};
+} // namespace
+
+extern "C" void tilewrightRegisterCostModels(cost::CostModelRegistry &registry) {
+  registry.add("closed_form", std::make_unique<NoNumbers>());
+  registry.add("no_numbers", std::make_unique<NoNumbers>());
 }
 #else
 extern "C" void tilewrightRegisterSchedulers(SchedulerRegistry &registry) {

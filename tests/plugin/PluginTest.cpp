@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Refused{"NoLibrary", TILEWRIGHT_SOURCE_DIR "/README.md", "cannot load the plug-in: "},
                     Refused{"NoPlugin", kFolder + "NoPlugin.so", "not a plug-in: it does not export tilewrightPluginVersion"},
                     Refused{"Version", kFolder + "BadVersionPlugin.so",
-                            "the plug-in was built for version 3 of the interface but this is version 2"},
+                            "the plug-in was built for version 4 of the interface but this is version 3"},
                     Refused{"Empty", kFolder + "BadEmptyPlugin.so", "the plug-in added no scheduler"},
                     Refused{"Name", kFolder + "BadNamePlugin.so", "the plug-in added no scheduler"},
                     Refused{"Throws", kFolder + "BadThrowsPlugin.so", "the plug-in failed to register: no licence"}),

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""--load-plugin: strategies and priorities of plug-ins in networks, and libraries that are refused."""
+"""--load-plugin: strategies, priorities and cost models of plug-ins in networks, and libraries that are refused."""
 
 import json
 import os
@@ -16,6 +16,7 @@ SIMULATED = ["simulation", "schedule-choice"]
 PLUGINS = pathlib.Path(os.environ["TILEWRIGHT_PLUGIN_DIR"])
 HW = ["--hw", "gemmini_16x16_int8"]
 STRATEGY = ["--load-plugin", PLUGINS / "StrategyPlugin.so"]
+COST_MODEL = ["--load-plugin", PLUGINS / "CostModelPlugin.so", "--cost-model", "roofline"]
 PRIORITY = ["--load-plugin", PLUGINS / "PriorityPlugin.so", "--priority", "longest_path"]
 
 
@@ -51,7 +52,7 @@ class StrategyTest(PluginTest):
         self.assertLessEqual(best[-1]["after"], without[-1]["after"])
 
     def test_it_is_added_once(self):
-        self.fails("run", NETWORK, *HW, *STRATEGY, *STRATEGY, message="the plug-in added no strategy and no priority")
+        self.fails("run", NETWORK, *HW, *STRATEGY, *STRATEGY, message="the plug-in added no strategy, no priority and no cost model")
 
 
 class PriorityTest(PluginTest):
@@ -91,10 +92,50 @@ class PriorityTest(PluginTest):
         self.fails("run", NETWORK, *HW, "--schedule", "s.mlir", "--priority", "alap", message="exclude each other")
 
 
+class CostModelTest(PluginTest):
+    def test_choices_go_by_it(self):
+        """No schedule of the same network takes less than its roofline says, and the list scheduler says more."""
+        first, own = self.explained(*COST_MODEL)[0], self.explained("--cost-model", "closed_form")[0]
+        self.assertEqual([first["strategy"], own["strategy"]], ["first-plan", "first-plan"])
+        self.assertLess(first["after"], own["after"])
+        image = self.image(*COST_MODEL)
+        self.assertEqual(image, self.image(*COST_MODEL))
+        self.assertNotEqual(image, self.image("--cost-model", "closed_form"))
+
+    def test_it_is_taken_by_its_word(self):
+        for line in self.explained(*COST_MODEL):
+            self.assertNotIn(line["strategy"], SIMULATED)
+
+    def test_results_stay(self):
+        """Whatever it says: the verifier of schedules passes the program, and the simulator finds nothing."""
+        self.tilewright("run", NETWORK, *HW, "--schedule", "serial", "--output-dir", "serial")
+        outputs = sorted(path.name for path in (self.path / "serial").iterdir())
+        self.assertTrue(outputs)
+        bad = ["--load-plugin", PLUGINS / "BadCostModelPlugin.so", "--cost-model", "no_numbers"]
+        for name, model in [("roofline", COST_MODEL), ("bad", bad)]:
+            for schedule in ["double_buffer", "pipelined"]:
+                folder = f"{name}-{schedule}"
+                self.tilewright("run", NETWORK, *HW, *model, "--schedule", schedule, "--check", "--output-dir", folder)
+                for output in outputs:
+                    self.assertEqual((self.path / folder / output).read_bytes(), (self.path / "serial" / output).read_bytes())
+
+    def test_unknown_names(self):
+        self.fails("run", NETWORK, *HW, "--cost-model", "roofline",
+                   message="--cost-model is 'roofline' but must be one of closed_form; a plug-in may add others")
+        self.fails("run", NETWORK, *HW, *COST_MODEL[:2], "--cost-model", "roof",
+                   message="--cost-model is 'roof' but must be one of closed_form, roofline; a plug-in may add others")
+
+    def test_a_name_is_taken_once(self):
+        _, err = self.tilewright("run", NETWORK, *HW, "--load-plugin", PLUGINS / "BadCostModelPlugin.so")
+        self.assertIn("adds cost model no_numbers", err)
+        self.assertNotIn("adds cost model closed_form", err)
+
+
 class RefusedTest(PluginTest):
     def test_libraries_with_nothing_for_the_compiler(self):
         for name, message in [("NoPlugin", "not a plug-in: it does not export tilewrightPluginVersion"),
-                              ("SchedulerPlugin", "it does not export tilewrightRegisterStrategies or tilewrightRegisterPriorities")]:
+                              ("SchedulerPlugin", "it does not export tilewrightRegisterStrategies or tilewrightRegisterPriorities "
+                               "or tilewrightRegisterCostModels")]:
             _, err = self.tilewright("run", NETWORK, *HW, "--load-plugin", PLUGINS / f"{name}.so", status=1)
             self.assertIn(f"{name}.so: ", err)
             self.assertIn(message, err)
@@ -104,8 +145,9 @@ class DocumentTest(PluginTest):
     def test_its_commands_run(self):
         """Compilers are left out: the libraries are built already."""
         commands = re.findall(r"^tilewright (.*)$", (SOURCE / "docs/plugins.md").read_text(), re.M)
-        self.assertEqual(len(commands), 2)
-        libraries = {"./longest_path.so": PLUGINS / "PriorityPlugin.so", "./deeper.so": PLUGINS / "StrategyPlugin.so"}
+        self.assertEqual(len(commands), 3)
+        libraries = {"./longest_path.so": PLUGINS / "PriorityPlugin.so", "./deeper.so": PLUGINS / "StrategyPlugin.so",
+                     "./roofline.so": PLUGINS / "CostModelPlugin.so"}
         for command in commands:
             self.tilewright(*[libraries.get(word, word) for word in command.split()])
 

@@ -3,15 +3,16 @@
 
 #include "compiler/codegen/accel/ChannelStreaming.h"
 
+#include "compiler/cost/Constants.h"
+
 #include "isa/timing/Dram.h"
 
 using namespace tw;
 using namespace tw::accel;
 
 namespace {
-constexpr double kMakerWeights = 0.375; ///< of the weight scratchpad, for the maker: the taker needs its weights faster
-constexpr int64_t kTileBytes = 16384;   ///< of weights in a tile: runs that DRAM likes
-constexpr int64_t kMostTiles = 8;       ///< of such tiles on chip
+constexpr int64_t kTileBytes = 16384; ///< of weights in a tile: runs that DRAM likes
+constexpr int64_t kMostTiles = 8;     ///< of such tiles on chip
 
 int64_t tapsOf(const Kernel &kernel) { return kernel.anchor->axes[0].kernel * kernel.anchor->axes[1].kernel; }
 
@@ -49,7 +50,7 @@ StreamingShares accel::streamingShares(const Kernel &maker, const Kernel &taker,
   const int64_t tileSums = int64_t(llvm::alignTo(positionsOf(taker) * row * tile / int64_t(machine.cols), kBurst));
   const int64_t sums = tileSums * int64_t(llvm::divideCeil(taker.anchor->oc, tile));
   const timing::MemoryParams &weights = machine.scratchpads.back();
-  const int64_t at = int64_t(kMakerWeights * double(weights.banks)) * int64_t(weights.bankBytes());
+  const int64_t at = int64_t(cost::kMakerWeights * double(weights.banks)) * int64_t(weights.bankBytes());
   // The taker's last tile may lie in a bank of the maker's: it is not at work there when a result leaves.
   StreamingShares shares{{0, at}, {at, int64_t(weights.capacityBytes)}, {sums, all}, {0, sums}};
   if (shares.makerSums.size() < positionsOf(maker) * row)

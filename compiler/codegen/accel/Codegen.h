@@ -9,7 +9,9 @@
 #include "compiler/codegen/accel/Kernel.h"
 #include "compiler/codegen/accel/Residency.h"
 #include "compiler/cost/Bounds.h"
+#include "compiler/cost/CostModel.h"
 #include "compiler/plan/NetworkPlan.h"
+#include "compiler/plan/TileKnobs.h"
 #include "compiler/schedule/Overlap.h"
 #include "isa/Program.h"
 
@@ -22,67 +24,35 @@ namespace tw::accel {
 
 using plan::Engine, plan::LoopOrder, plan::Schedule, plan::Stationary;
 using plan::kScheduleNames, plan::nameOf, plan::overlapsKernels, plan::scheduleNamed;
-/// Positions that go through some tiles before others do.
-using Cut = plan::Split;
-
 inline bool isKOuter(std::optional<LoopOrder> order) { return order && *order >= LoopOrder::KOuter; }
-
-/// Of a product's tiles the first ones and the last ones that some positions go through before others do.
-struct CutTiles {
-  std::optional<Cut> first, last;
-
-  int64_t count() const { return std::max(first ? first->tiles : 0, last ? last->tiles : 0); }
-  bool operator==(const CutTiles &other) const { return first == other.first && last == other.last; }
-};
 
 constexpr int64_t kBurst = 64; ///< alignment of everything in DRAM and of every slot
 
-/// One choice of tile. Contractions: `size[C]` counts output channels of one group.
-struct Tile {
-  Extent size{1, 1, 1, 1};
-  int64_t ic = 1;
-  unsigned depth = 1;         ///< slots of every streamed buffer
-  bool channelsOuter = false; ///< contractions: all positions of a block of output channels before the next block
-  bool overlap = true;        ///< engines work side by side
-  /// Contractions: whether the operand of the outer loop (weights with channelsOuter, else the input) keeps all its ic tiles on
-  /// chip while the inner loop runs, and with how many slots more for the next ones; AllWeights: the weights of the whole kernel
-  /// stay.
-  enum Panel : uint8_t { NoPanel, OnePanel, PanelAndTile, TwoPanels, AllWeights } panel = NoPanel;
-  /// Contractions: all tiles, or as many as have sums side by side, take a block of input channels before the next block; each has
-  /// its own slot in the accumulator.
-  bool inputsOuter = false;
-  /// Contractions at the start of a program: the first tile takes its input channels in pieces that begin small.
-  bool beginsSmall = false;
-  /// Contractions: one slot of the accumulator, whatever the depth. The array waits for the results of a tile, but the tile may be
-  /// twice as large.
-  bool oneSum = false;
-  /// With one sum: results leave a block of columns at a time, and so begins the next tile, as soon as its first block has room.
-  bool byBlock = false;
-  /// Contractions that the array begins with: the first tiles, as many as have sums side by side, take each block of input
-  /// channels together. What arrives is used more often: the array has work before the operands of a whole tile are there.
-  bool beginsWide = false;
-  /// Contractions that have a program to themselves: one engine loads both operands, each tile when its turn comes, so that
-  /// none takes the bus before it is needed. With room for two panels, the loads of the next one lie evenly between the others.
-  bool oneLoader = false;
-  /// Contractions at the end of a program: the results of the last tile leave in parts while others are still made. That takes more code.
-  bool endsSmall = false;
-  /// Contractions: how many channels of its results leave the accumulator at a time; 0: all. What they need beside it in the
-  /// scratchpad need not hold a whole tile then.
+/// One choice of tile: its knobs, and the properties of its buffers that follow from the room there is. `tile[C]` of a contraction counts
+/// output channels of one group.
+struct Tile : plan::TileKnobs {
+  /// Contractions: channels of the results that leave the accumulator at a time; 0: all. The other operands of the vector steps need not
+  /// fill a whole tile then.
   int64_t drain = 0;
-  /// Windows over rows that neighbouring tiles share: so many tiles, one below the other, find their input in one piece of memory, and
-  /// each loads the rows that it alone has. The next ones begin again where the first did. 1: every tile has a slot of its own. Packed taps
-  /// have slots of their own all the same, and each tile copies the rows that it shares with the one above it.
-  int64_t rolling = 1;
-  /// Windows of sums: the maxima of those that a tile shares with the one below go to a line buffer in the scratchpad.
-  bool carriesMaxima = false;
-  /// Row reductions: steps leave their results where they read, as there is no room for both.
+  /// Row reductions: each step writes its result over its operand, as the scratchpad has no room for both.
   bool inPlace = false;
-  CutTiles cut = {};
-};
 
-/// The knobs of a plan that these fields of a tile are.
-inline LoopOrder loopOrderOf(const Tile &tile) { return LoopOrder(tile.channelsOuter + 2 * tile.inputsOuter); }
-inline Stationary stationaryOf(const Tile &tile) { return Stationary(tile.panel); }
+  static Tile of(const Extent &size, int64_t tileK, int64_t depth) {
+    Tile t;
+    t.tile = size;
+    t.tileK = tileK;
+    t.depth = depth;
+    return t;
+  }
+  bool channelsOuter() const { return loopOrder == LoopOrder::ChannelsOuter || loopOrder == LoopOrder::KChannelsOuter; }
+  bool kOuter() const { return isKOuter(loopOrder); }
+  /// Of the `kTiles` k blocks of the next outer iteration: those that the stationary operand's buffer holds beside all the current ones.
+  int64_t tilesAhead(int64_t kTiles) const {
+    return stationary >= Stationary::Double ? kTiles : stationary == Stationary::Prefetch ? 1 : 0;
+  }
+  /// The larger number of tiles at either end that take the positions in parts; 0: none does.
+  int64_t splitTiles() const { return std::max(firstSplit ? firstSplit->tiles : 0, lastSplit ? lastSplit->tiles : 0); }
+};
 
 /// Tiles and what the cost model says of them, best first.
 using Ranking = std::vector<std::pair<double, Tile>>;
@@ -123,7 +93,9 @@ struct NetworkProgram {
   /// and its slots, each with its memory.
   std::vector<uint32_t> madeIn;
   std::vector<std::pair<unsigned, Range>> slots;
-  /// What kernels of the same network, in this program or another, have found out; may be null.
+  /// What choices among tiles go by.
+  const cost::CostModel *costModel = &cost::closedForm();
+  /// What kernels of the same network, in this program or another, have found out by it; may be null.
   Rankings *rankings = nullptr;
 
   /// Places `size` bytes, which `bytes` makes, at the next burst-aligned address.
@@ -154,39 +126,39 @@ bool packsTaps(const Kernel &kernel, const timing::MachineParams &machine);
 /// Whether the array may compute some channels of a window for the vector engine, as products with diagonal matrices of weights.
 bool canUseBothEngines(const Kernel &kernel, const timing::MachineParams &machine);
 
+/// Channels of the kernel's window that its plan gives to the array; 0: all are the vector engine's.
+int64_t arrayChannels(const Kernel &kernel, const timing::MachineParams &machine);
+
 /// Blocks of lanes that the array has of any `blocks` that follow one another, at most.
 inline int64_t mostArrayBlocks(const Kernel &kernel, int64_t arrayChannels, int64_t blocks) {
   return (blocks * arrayChannels + kernel.extent[C] - 1) / kernel.extent[C];
 }
 
-/// Whether a kernel and the next one take turns: a block of channels is made, and while the next one is, it is taken
-/// (docs/design/prefetch.md).
-enum class AsMade { No, Makes, Takes };
+/// Channel streaming between two kernels (docs/design/prefetch.md): the maker computes a block of channels while the taker consumes the
+/// block before.
+enum class Streaming { None, Maker, Taker };
 
-/// Where a kernel finds its tensors on chip, and the room it has there itself.
+/// Splits of a product's first and last tiles, whose positions pass in parts.
+struct TileSplits {
+  std::optional<plan::Split> first, last;
+};
+
+/// Where a kernel finds its tensors on chip, the room that it has there, and the choices for the whole network.
 struct OnChip {
-  std::vector<const Resident *> tensors; ///< per kernel.tensors; null or missing: in DRAM
-  bool fillsBorders = false;             ///< the first kernel to write a padded tensor fills its padding
-  bool storesResult = true;              ///< the result goes to DRAM, also one that stays on chip
-  bool hasNeighbours = false;            ///< other kernels run before or after this one
-  bool isFirst = true;                   ///< the array has nothing to do before this kernel
-  bool wholeBanks = false;    ///< its buffers begin with a bank that those of the kernel before do not use, where that lets
-                              ///< no two share one
-  bool shortWindows = false;  ///< pooling lets its neighbours' vector work in between
-  bool serpentine = false;    ///< contractions: every second tile takes the last input channels first
-  bool keepsSums = false;     ///< windows of sums find those that they share with the row above
-  bool carriesMaxima = false; ///< or maxima of those, if that is faster
-  bool plansTiles = false;    ///< of the best tiles by the closed form, the list scheduler says which is
-  plan::WeightLoader weightLoader = plan::WeightLoader::Second;
-  int64_t room = INT64_MAX;                    ///< bytes of scratchpad 0, from 0 on
+  plan::NetworkKnobs knobs = plan::NetworkKnobs().withDefaults(); ///< no knob is open
+  std::vector<const Resident *> tensors;                          ///< per kernel.tensors; null or missing: in DRAM
+  bool fillsBorders = false;  ///< the kernel fills the padding of its result, as the first of the tensor's writers
+  bool storesResult = true;   ///< the result goes to DRAM, even if it stays on chip as well
+  bool hasNeighbours = false; ///< other kernels run before or after this one
+  bool isFirst = true;        ///< the array has nothing to do before this kernel
+  int64_t room = INT64_MAX;   ///< bytes of scratchpad 0, from 0 on
   std::optional<std::array<int64_t, 2>> banks; ///< of scratchpad 0, first and end, for the kernel's buffers
-  /// Bytes of the weight scratchpad and of the accumulator that are the kernel's; empty: all.
+  /// Bytes of the weight scratchpad and of the accumulator that belong to the kernel; empty: all.
   Range weights, sums;
-  AsMade asMade = AsMade::No;
-  const Banding *banding = nullptr; ///< in a group of kernels
-  int64_t arrayChannels = 0;        ///< of a window that canUseBothEngines(): so many are the array's
-  std::vector<CutTiles> cuts;       ///< that a search may want of tiles that hold all positions
-  int64_t planes = 1;               ///< who reads the result takes this many equal parts of it side by side
+  Streaming streaming = Streaming::None;
+  const Banding *banding = nullptr; ///< in a fusion group
+  std::vector<TileSplits> splits;   ///< a search may want these splits of tiles that hold all positions
+  int64_t planes = 1;               ///< the reader of the result takes this many equal parts of it side by side
 };
 
 /// Rows of sums whose maxima tiles of the kernel can carry down; 0 where its first vector instruction has no room for what that takes.

@@ -3,6 +3,7 @@
 
 #include "compiler/codegen/accel/Emitter.h"
 #include "compiler/codegen/accel/Limits.h"
+#include "compiler/cost/Constants.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,8 +17,7 @@ double accel::dramBytesPerCycle(const timing::MachineParams &machine) {
   const timing::DramParams &dram = machine.dram;
   if (dram.kind == timing::DramKind::Ideal)
     return double(dram.bytesPerCycleNumerator) / dram.bytesPerCycleDenominator;
-  // 0.94: refresh and row changes of one long stream.
-  return 0.94 * dram.burstBytes * dram.channels * dram.clockMhz / (double(dram.nBurst) * machine.clockMhz);
+  return cost::kStreamBandwidth * dram.burstBytes * dram.channels * dram.clockMhz / (double(dram.nBurst) * machine.clockMhz);
 }
 
 int64_t accel::preloadCycles(const timing::MachineParams &machine) {
@@ -63,11 +63,13 @@ Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, std::optional<
     carried = carriedBy(this->kernel, this->chains, machine);
   skipUnread();
   packTaps();
-  if (!onChip.banding && !windowParts().empty()) {
-    Tile least = clampTile({{takesAllChannels() ? channels() : machine.lanes, 1, 1, 1}, 1, 1});
-    Buffers b;
+  wanted = kernel.plan.under(onChip.knobs);
+  for (const KnobRule &rule : knobRules())
+    if (!rule.isOf(*this))
+      plan::TileKnobs::copy(rule.knob, kernel.plan, wanted);
+  Tile least = clampTile(Tile::of({takesAllChannels() ? channels() : machine.lanes, 1, 1, 1}, 1, 1));
+  if (Buffers b; !onChip.banding && !windowParts(least).empty())
     keepsWhole = !fitsDrained(least, b) || !allocate(b);
-  }
 }
 
 std::vector<Emitter::Band> Emitter::bandsOf(const Kernel &kernel, const Banding *banding) {
@@ -114,6 +116,10 @@ bool accel::packsTaps(const Anchor &a, const timing::MachineParams &machine) {
 bool accel::packsTaps(const Kernel &kernel, const timing::MachineParams &machine) {
   return kernel.anchor && kernel.anchor->kind == Anchor::Contraction &&
          kernel.tensors[size_t(kernel.anchor->weights)].role == KernelTensor::Constant && packsTaps(*kernel.anchor, machine);
+}
+
+int64_t accel::arrayChannels(const Kernel &kernel, const timing::MachineParams &machine) {
+  return canUseBothEngines(kernel, machine) ? kernel.plan.arrayChannels.value_or(0) : 0;
 }
 
 /// The squares are zero beside their diagonals.
@@ -180,20 +186,20 @@ int64_t Emitter::packedElements(const Extent &size) const {
   return (size[P2] - 1) * image + (conversion ? roundUp(last, machine.lanes) : last);
 }
 
-bool Emitter::keepsSums(const Tile &t) const {
-  if (!onChip.keepsSums || !canKeepSums() || t.carriesMaxima || t.size[P1] > 1 || t.size[P2] > 1 || t.depth == 1 || t.oneSum ||
-      t.inputsOuter || t.channelsOuter)
+bool Emitter::hasSumLineBuffer(const Tile &t) const {
+  if (!t.sumLineBuffer || t.maxLineBuffer || t.tile[P1] > 1 || t.tile[P2] > 1 || t.depth == 1 || t.singleAccumulator ||
+      t.loopOrder != LoopOrder::PositionsOuter)
     return false;
-  const int64_t strips = tilesAlong(P0, t) * tilesAlong(P2, t) * ceilDiv(channels(), t.size[C]);
+  const int64_t strips = tilesAlong(P0, t) * tilesAlong(P2, t) * ceilDiv(channels(), t.tile[C]);
   return !onChip.banding || (onChip.banding->strips && strips <= t.depth);
 }
 
-bool Emitter::canCarryMaxima(const Tile &t) const {
-  return carried && !t.inputsOuter && tilesAlong(P1, t) > 1 && (!onChip.banding || onChip.banding->carriesMaxima);
+bool Emitter::canHaveMaxLineBuffer(const Tile &t) const {
+  return carried && !t.kOuter() && tilesAlong(P1, t) > 1 && (!onChip.banding || onChip.banding->maxLineBuffer);
 }
 
 Extent Emitter::madeSums(const Tile &t) const {
-  Extent sums = kernel.sums(t.size);
+  Extent sums = kernel.sums(t.tile);
   const int64_t shared = sharedRows(t);
   sums[P1] = std::max(shared, sums[P1] - shared);
   return sums;
@@ -211,12 +217,14 @@ int64_t Emitter::inputRowBytes(int64_t vectors, int64_t channels) const {
 }
 
 Tile Emitter::clampTile(Tile t) const {
-  t.size[C] = std::min(t.size[C], roundUp(channels(), machine.lanes));
-  t.size[P0] = std::min(t.size[P0], bandColumns());
-  t.size[P1] = std::min(t.size[P1], bandRows());
+  t.tile[C] = std::min(t.tile[C], roundUp(channels(), machine.lanes));
+  t.tile[P0] = std::min(t.tile[P0], bandColumns());
+  t.tile[P1] = std::min(t.tile[P1], bandRows());
   for (unsigned axis = P0; axis < kAxes; ++axis)
-    t.size[axis] = std::min(t.size[axis], kernel.extent[axis]);
-  t.cut = {kernel.plan.firstSplit, kernel.plan.lastSplit};
+    t.tile[axis] = std::min(t.tile[axis], kernel.extent[axis]);
+  for (const KnobRule &rule : knobRules())
+    if (rule.chooser == Chooser::Plan)
+      t.take(rule.knob, wanted);
   return t;
 }
 
@@ -236,10 +244,10 @@ int64_t Emitter::bandColumns() const {
 
 int64_t Emitter::tilesAlong(unsigned axis, const Tile &t) const {
   if (axis != P1)
-    return ceilDiv(axis == P0 ? bandColumns() : kernel.extent[axis], t.size[axis]);
+    return ceilDiv(axis == P0 ? bandColumns() : kernel.extent[axis], t.tile[axis]);
   int64_t count = 0;
   for (const Band &band : bands)
-    count += ceilDiv(band.rows.size(), t.size[P1]);
+    count += ceilDiv(band.rows.size(), t.tile[P1]);
   return count;
 }
 
@@ -248,7 +256,7 @@ int64_t Emitter::tilesAlong(unsigned axis, const Tile &t) const {
 void Emitter::takeTile(const Tile &t) {
   tile = t;
   channelTiles.clear();
-  const int64_t all = channels(), size = tile.size[C], count = ceilDiv(all, size);
+  const int64_t all = channels(), size = tile.tile[C], count = ceilDiv(all, size);
   const int64_t unit = size % leastDrain() ? size : leastDrain(), units = ceilDiv(all, unit);
   for (int64_t i = 0, begin = 0; i < count; ++i) {
     const int64_t end = std::min(begin + (units / count + (i < units % count)) * unit, all);
@@ -263,15 +271,15 @@ size_t Emitter::channelTileOf(int64_t channel) const {
 }
 
 int64_t Emitter::tileCount(const Tile &t) const {
-  return tilesAlong(P0, t) * tilesAlong(P1, t) * tilesAlong(P2, t) * ceilDiv(channels(), t.size[C]);
+  return tilesAlong(P0, t) * tilesAlong(P1, t) * tilesAlong(P2, t) * ceilDiv(channels(), t.tile[C]);
 }
 
 /// With inputs outermost: how many tiles take a block of input channels before the next one. All, or as much of the outer loop as
 /// has its sums in the accumulator, in equal parts.
 int64_t Emitter::tilesTogether(const Tile &t) const {
-  const int64_t all = tileCount(t), channelTiles = ceilDiv(channels(), t.size[C]);
-  const int64_t inner = t.channelsOuter ? all / channelTiles : channelTiles, outer = all / inner;
-  const int64_t bytes = roundUp(sums(t) * ceilDiv(t.size[C], machine.cols) * machine.accumulatorRowBytes(), kBurst);
+  const int64_t all = tileCount(t), channelTiles = ceilDiv(channels(), t.tile[C]);
+  const int64_t inner = t.channelsOuter() ? all / channelTiles : channelTiles, outer = all / inner;
+  const int64_t bytes = roundUp(sums(t) * ceilDiv(t.tile[C], machine.cols) * machine.accumulatorRowBytes(), kBurst);
   const int64_t most = placeIn(unsigned(isa::Memory::Accumulator)).size() / bytes / inner;
   return most == 0 ? all : ceilDiv(outer, ceilDiv(outer, most)) * inner;
 }
@@ -324,48 +332,38 @@ bool Emitter::hasOpenEnds() const { return overlaps() && !onChip.hasNeighbours &
 bool Emitter::isFirstOfArray() const { return overlaps() && onChip.isFirst && !onChip.banding && contraction(); }
 
 bool Emitter::canBeginSmall(const Tile &t) const {
-  return hasOpenEnds() && constantWeights() && !unpacked && t.depth > 1 && firstPiece() < t.ic;
+  return hasOpenEnds() && constantWeights() && !unpacked && t.depth > 1 && firstPiece() < t.tileK;
 }
 
 bool Emitter::canBeginWide(const Tile &t) const {
-  return isFirstOfArray() && !t.carriesMaxima && t.ic < kernel.anchor->ic && t.depth > 1 && !t.oneSum && !t.inputsOuter &&
-         tileCount(t) > 1;
+  return isFirstOfArray() && !t.maxLineBuffer && t.tileK < kernel.anchor->ic && t.depth > 1 && !t.singleAccumulator &&
+         !t.kOuter() && tileCount(t) > 1;
 }
 
 bool Emitter::canShareLoader() const { return hasOpenEnds() && !unpacked && machine.loadEngines > 1; }
 
 std::vector<Tile> Emitter::waysToLoad(const Tile &t, bool codeCounts) const {
   const KernelPlan &request = kernel.plan;
-  const bool endsSmall = request.smallLastTile.value_or(hasOpenEnds());
   std::vector<Tile> ways;
-  if (unpacked && t.rolling == 1 && !request.lineBuffer && canRoll(t)) {
-    ways.push_back(t);
-    ways.back().rolling = tilesAlong(P1, t);
-    ways.back().endsSmall = endsSmall;
-    if (Buffers b = plan(ways.back()); !allocate(b))
-      ways.pop_back();
+  auto add = [&](const Tile &way) {
+    Buffers b = plan(way);
+    const bool fits = allocate(b);
+    if (fits)
+      ways.push_back(way);
+    return fits;
+  };
+  if (unpacked && t.lineBuffer == 1 && !request.lineBuffer && canRoll(t)) {
+    Tile way = t;
+    way.lineBuffer = tilesAlong(P1, t);
+    way.smallLastTile = request.smallLastTile.value_or(hasOpenEnds());
+    add(way);
   }
-  for (bool one : {false, true})
-    for (bool wide : {false, true})
-      for (bool small : {false, true}) {
-        // Either start is enough, unless both are asked for.
-        if (small != request.smallFirstTile.value_or(small) || wide != request.wideStart.value_or(wide) ||
-            one != request.singleLoader.value_or(one) || (small && wide && !(request.smallFirstTile && request.wideStart)) ||
-            (small && !canBeginSmall(t)) || (wide && !canBeginWide(t)) || (one && !canShareLoader()))
-          continue;
-        Tile way = t;
-        way.beginsSmall = small;
-        way.endsSmall = endsSmall;
-        way.beginsWide = wide;
-        way.oneLoader = one;
-        if (Buffers b = plan(way); !allocate(b))
-          continue;
-        ways.push_back(way);
-        if (endsSmall && !request.smallLastTile && codeCounts) {
-          way.endsSmall = false;
-          ways.push_back(way);
-        }
-      }
+  forEachVariant(Chooser::Scheduler, t, [&](Tile way) {
+    if (add(way) && way.smallLastTile && !request.smallLastTile && codeCounts) {
+      way.smallLastTile = false;
+      ways.push_back(way);
+    }
+  });
   return ways;
 }
 
@@ -375,7 +373,7 @@ int64_t Emitter::firstPiece() const { return roundUp(std::max<int64_t>(machine.r
 /// Each but the last is twice as large as the one before.
 int64_t Emitter::pieces(const Tile &t) const {
   int64_t count = 0;
-  for (int64_t k = 0, size = firstPiece(); k < t.ic; k += size, size *= 2)
+  for (int64_t k = 0, size = firstPiece(); k < t.tileK; k += size, size *= 2)
     ++count;
   return count;
 }
@@ -386,7 +384,7 @@ void Emitter::takeInputs(std::vector<Visit> &order, llvm::ArrayRef<Visit> tiles,
   bool turned = false;
   for (; !tiles.empty(); tiles = tiles.drop_front(std::min(together, tiles.size()))) {
     llvm::ArrayRef<Visit> run = tiles.take_front(together);
-    const int64_t all = run.front().kEnd, step = together == 1 ? all : tile.ic, parts = ceilDiv(all, step);
+    const int64_t all = run.front().kEnd, step = together == 1 ? all : tile.tileK, parts = ceilDiv(all, step);
     for (int64_t part = 0; part < parts; ++part)
       for (Visit visit : run) {
         visit.turned = turned;
@@ -396,7 +394,7 @@ void Emitter::takeInputs(std::vector<Visit> &order, llvm::ArrayRef<Visit> tiles,
         visit.ends = part == parts - 1 && !visit.isLead;
         order.push_back(visit);
       }
-    turned = onChip.serpentine && !turned;
+    turned = tile.serpentine && !turned;
   }
 }
 
@@ -408,7 +406,7 @@ void Emitter::takeTurns(std::vector<Visit> &tiles) const {
       tiles.back().isLead = true;
     }
   auto stripOf = [&](const Extent &at) {
-    return (at[P2] * tilesAlong(P0, tile) + at[P0] / tile.size[P0]) * int64_t(channelTiles.size()) +
+    return (at[P2] * tilesAlong(P0, tile) + at[P0] / tile.tile[P0]) * int64_t(channelTiles.size()) +
            int64_t(channelTileOf(at[C]));
   };
   const int64_t slots = buffers.all[size_t(buffers.accumulator)].slots;
@@ -440,7 +438,7 @@ bool Emitter::canCut() const {
 /// The first and the last tiles in parts: who reads the rows that they make begins with some, and who writes those that they
 /// read need not be at its end.
 void Emitter::cutVisits(std::vector<Visit> &order) const {
-  if (!tile.cut.count())
+  if (!tile.splitTiles())
     return;
   auto cutRun = [&](llvm::ArrayRef<Visit> run, int64_t positions) {
     std::vector<Visit> parts;
@@ -451,7 +449,7 @@ void Emitter::cutVisits(std::vector<Visit> &order) const {
       }
     return parts;
   };
-  const auto &[first, last] = tile.cut;
+  const std::optional<plan::Split> &first = tile.firstSplit, &last = tile.lastSplit;
   const size_t begin = first ? std::min(size_t(first->tiles), order.size()) : 0;
   const size_t end = order.size() - (last ? std::min(size_t(last->tiles), order.size() - begin) : 0);
   const llvm::ArrayRef<Visit> all = order;
@@ -471,11 +469,11 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
   uint32_t band = 0;
   for (const auto &[columns, rows] : bands) {
     std::vector<Extent> mTiles;
-    for (int64_t n = 0; n < kernel.extent[P2]; n += tile.size[P2])
-      for (int64_t h = rows.begin; h < rows.end; h += tile.size[P1])
-        for (int64_t w = columns.begin; w < columns.end; w += tile.size[P0])
+    for (int64_t n = 0; n < kernel.extent[P2]; n += tile.tile[P2])
+      for (int64_t h = rows.begin; h < rows.end; h += tile.tile[P1])
+        for (int64_t w = columns.begin; w < columns.end; w += tile.tile[P0])
           mTiles.push_back({0, w, h, n});
-    if (tile.rolling > 1) // column after column
+    if (tile.lineBuffer > 1) // column after column
       llvm::stable_sort(mTiles,
                         [](const Extent &a, const Extent &b) { return std::pair(a[P2], a[P0]) < std::pair(b[P2], b[P0]); });
     for (int64_t g = 0; g < groups; ++g) {
@@ -483,7 +481,7 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
       auto visit = [&](const Range &c, const Extent &m) {
         tiles.push_back({{c.begin, m[P0], m[P1], m[P2]}, g, 0, allInputs, 0, ceilDiv(c.size(), machine.cols), band});
       };
-      if (tile.channelsOuter || !contraction())
+      if (tile.channelsOuter() || !contraction())
         for (const Range &c : channelTiles)
           for (const Extent &m : mTiles)
             visit(c, m);
@@ -491,15 +489,15 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
         for (const Extent &m : mTiles)
           for (const Range &c : channelTiles)
             visit(c, m);
-      if (keepsSums(tile))
+      if (hasSumLineBuffer(tile))
         takeTurns(tiles);
-      if (tile.carriesMaxima)
+      if (tile.maxLineBuffer)
         tiles = withLeads(tiles);
-      takeInputs(order, tiles, tile.inputsOuter ? size_t(tilesTogether(tile)) : 1);
+      takeInputs(order, tiles, tile.kOuter() ? size_t(tilesTogether(tile)) : 1);
     }
     ++band;
   }
-  if (tile.beginsWide) {
+  if (tile.wideStart) {
     const size_t count = std::min<size_t>(buffers.all[size_t(buffers.accumulator)].slots, order.size());
     std::vector<Visit> first;
     takeInputs(first, {order.data(), count}, count);
@@ -508,9 +506,10 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
   }
   // The results of the last tile leave a few blocks at a time, whole bursts, while its other sums are made in another slot of the
   // accumulator.
-  bool keepsSums = tile.inputsOuter && tile.ic < allInputs;
+  const bool awaitsInputs = tile.kOuter() && tile.tileK < allInputs;
   bool reduces = llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
-  if (tile.endsSmall && !keepsSums && !reduces && tile.ic >= allInputs && buffers.all[size_t(buffers.accumulator)].slots > 1) {
+  if (tile.smallLastTile && !awaitsInputs && !reduces && tile.tileK >= allInputs &&
+      buffers.all[size_t(buffers.accumulator)].slots > 1) {
     Visit last = order.back();
     order.pop_back();
     const int64_t unit = ceilDiv(kBurst, machine.cols * byteSize(kernel.outputType));
@@ -520,7 +519,7 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
       order.back().blockEnd = std::min(block + unit, last.blockEnd);
     }
   }
-  order.back().isLast = tile.endsSmall;
+  order.back().isLast = tile.smallLastTile;
   cutVisits(order);
   // The first of every plane before the second of any: then the reader begins meanwhile.
   const size_t planes = size_t(onChip.planes);
@@ -539,28 +538,28 @@ Extent Emitter::sizeOf(const Visit &visit) const {
   const Band &band = bands[visit.band];
   const Extent end{0, band.columns.end, band.rows.end, kernel.extent[P2]};
   for (unsigned axis = P0; axis < kAxes; ++axis)
-    size[axis] = std::min(tile.size[axis], end[axis] - visit.origin[axis]);
+    size[axis] = std::min(tile.tile[axis], end[axis] - visit.origin[axis]);
   return size;
 }
 
-/// The panel that begins with visit `first`.
+/// The visits from `first` on that share a set of stationary tiles.
 Emitter::Ahead Emitter::lookAhead(const std::vector<Visit> &visits, size_t first) const {
-  const int64_t kTiles = ceilDiv(kernel.anchor->ic, tile.ic);
-  const Buffer &panel = buffers.all[size_t(tile.channelsOuter ? buffers.weights : buffers.input)];
+  const int64_t kTiles = ceilDiv(kernel.anchor->ic, tile.tileK);
+  const Buffer &stationary = buffers.all[size_t(tile.channelsOuter() ? buffers.weights : buffers.input)];
   Ahead ahead;
-  auto isSamePanel = [&](const Visit &visit) {
+  auto isSameSet = [&](const Visit &visit) {
     Extent here = visits[first].origin, there = visit.origin;
     for (unsigned axis = C; axis < kAxes; ++axis)
-      if ((axis == C) == tile.channelsOuter && here[axis] != there[axis])
+      if ((axis == C) == tile.channelsOuter() && here[axis] != there[axis])
         return false;
     return true;
   };
-  for (ahead.end = first; ahead.end < visits.size() && isSamePanel(visits[ahead.end]); ++ahead.end)
-    ahead.steps += ceilDiv(visits[ahead.end].kEnd - visits[ahead.end].kBegin, tile.ic);
+  for (ahead.end = first; ahead.end < visits.size() && isSameSet(visits[ahead.end]); ++ahead.end)
+    ahead.steps += ceilDiv(visits[ahead.end].kEnd - visits[ahead.end].kBegin, tile.tileK);
   // Those of its own tiles come first.
-  const bool isWide = tile.beginsWide && first == 0;
+  const bool isWide = tile.wideStart && first == 0;
   ahead.begin = kTiles * (isWide ? buffers.all[size_t(buffers.accumulator)].slots : 1);
-  ahead.loads = !tile.inputsOuter && kernel.anchor->groups == 1 && panel.slots >= 2 * kTiles && ahead.end < visits.size() &&
+  ahead.loads = !tile.kOuter() && kernel.anchor->groups == 1 && stationary.slots >= 2 * kTiles && ahead.end < visits.size() &&
                 ahead.begin < ahead.steps;
   return ahead;
 }
@@ -568,12 +567,13 @@ Emitter::Ahead Emitter::lookAhead(const std::vector<Visit> &visits, size_t first
 void Emitter::loadAhead(TileStep &step, const Visit &next, Ahead &ahead) {
   const Anchor &a = *kernel.anchor;
   const Extent origin = kernel.firstSums(next.origin), size = kernel.sums(sizeOf(next));
-  const int64_t kTiles = ceilDiv(a.ic, tile.ic), group = next.group, batch = a.batchAxis ? origin[*a.batchAxis] : 0;
+  const int64_t kTiles = ceilDiv(a.ic, tile.tileK), group = next.group, batch = a.batchAxis ? origin[*a.batchAxis] : 0;
   const int64_t done = ++ahead.done - ahead.begin, all = ahead.steps - ahead.begin;
   for (; ahead.loaded < kTiles && ahead.loaded * all < done * kTiles; ++ahead.loaded) {
-    const int64_t k = (next.turned ? kTiles - 1 - ahead.loaded : ahead.loaded) * tile.ic, icSize = std::min(tile.ic, a.ic - k);
+    const int64_t k = (next.turned ? kTiles - 1 - ahead.loaded : ahead.loaded) * tile.tileK,
+                  icSize = std::min(tile.tileK, a.ic - k);
     bool miss;
-    if (tile.channelsOuter) {
+    if (tile.channelsOuter()) {
       unsigned slot = acquire(buffers.all[size_t(buffers.weights)], {group, origin[C], k, batch, false}, miss);
       if (miss)
         loadWeights(step, origin, size, group, batch, k, icSize, slot);
@@ -592,11 +592,11 @@ void Emitter::emitTiles() {
     steps.back().band = band;
     fillBorders(steps.back(), *bordered);
   };
-  if (bordered && onChip.asMade != AsMade::Takes)
+  if (bordered && onChip.streaming != Streaming::Taker)
     fill(0);
   const size_t begin = steps.size();
   uint32_t turns = 0; ///< with another kernel
-  if (onChip.asMade == AsMade::Makes)
+  if (onChip.streaming == Streaming::Maker)
     network.madeIn.assign(size_t(channels()), 0);
   uint32_t nextBand = 0;
   turn = 0;
@@ -609,7 +609,7 @@ void Emitter::emitTiles() {
   for (const Visit &visit : visits) {
     if (isTooLong())
       return;
-    if (tile.oneLoader && size_t(&visit - visits.data()) == ahead.end)
+    if (tile.singleLoader && size_t(&visit - visits.data()) == ahead.end)
       ahead = lookAhead(visits, ahead.end);
     while (nextBand <= visit.band)
       beginBand(nextBand++);
@@ -621,20 +621,20 @@ void Emitter::emitTiles() {
     unsigned anchorSlot = 0;
     if (contraction()) {
       const Anchor &a = *kernel.anchor;
-      const int64_t row = keepsSums(tile) ? 0 : visit.isLead ? -1 : origin[P1];
+      const int64_t row = hasSumLineBuffer(tile) ? 0 : visit.isLead ? -1 : origin[P1];
       anchorSlot =
           acquire(buffers.all[buffers.accumulator], {group, origin[C], origin[P0], row, origin[P2], visit.blockBegin}, miss);
       const int64_t shared = sharedRows(tile);
       first[P1] += visit.isLead ? 0 : shared;
       made[P1] = visit.isLead ? shared : made[P1] - shared;
       int64_t batch = a.batchAxis ? origin[*a.batchAxis] : 0;
-      int64_t piece = tile.beginsSmall && steps.size() == begin ? firstPiece() : tile.ic;
+      int64_t piece = tile.smallFirstTile && steps.size() == begin ? firstPiece() : tile.tileK;
       std::vector<std::pair<int64_t, bool>> parts; // where each begins, and whether it is a piece of a tile
       for (int64_t k = visit.kBegin; k < visit.kEnd;) {
-        const bool isPiece = k < visit.kBegin + tile.ic && piece < tile.ic;
+        const bool isPiece = k < visit.kBegin + tile.tileK && piece < tile.tileK;
         parts.push_back({k, isPiece});
-        k += std::min(isPiece ? piece : tile.ic, tile.ic - k % tile.ic);
-        piece = std::min(piece * 2, tile.ic);
+        k += std::min(isPiece ? piece : tile.tileK, tile.tileK - k % tile.tileK);
+        piece = std::min(piece * 2, tile.tileK);
       }
       auto endOf = [&](size_t part) { return part + 1 < parts.size() ? parts[part + 1].first : visit.kEnd; };
       for (size_t i = 0; i < parts.size(); ++i) {
@@ -642,14 +642,14 @@ void Emitter::emitTiles() {
         const auto [k, isPiece] = parts[part];
         const int64_t icSize = endOf(part) - k;
         TileStep step;
-        if (onChip.asMade == AsMade::Makes)
+        if (onChip.streaming == Streaming::Maker)
           turns = std::max(turns, uint32_t(channelTileOf(origin[C])));
-        for (int64_t c = k; c < k + icSize && onChip.asMade == AsMade::Takes; ++c)
+        for (int64_t c = k; c < k + icSize && onChip.streaming == Streaming::Taker; ++c)
           turns = std::max(turns, network.madeIn[size_t(c)] + 1);
-        const uint32_t band = onChip.asMade == AsMade::No ? visit.band : turns;
+        const uint32_t band = onChip.streaming == Streaming::None ? visit.band : turns;
         step.band = band;
         unsigned input = 0;
-        if (tile.rolling > 1 && !unpacked) {
+        if (rollsInput(tile)) {
           rollInput(step, origin, size, k, icSize);
         } else if (!residentInput()) {
           const Buffer &b = buffers.all[size_t(buffers.input)];
@@ -691,7 +691,7 @@ void Emitter::emitTiles() {
           products.input.address += visit.columns->begin * products.input.stride[P0];
           products.sums += visit.columns->begin;
         }
-        if (tile.byBlock && products.areFirst) {
+        if (tile.drainByBlock && products.areFirst) {
           Visit block = visit;
           for (block.blockEnd = visit.blockBegin; block.blockEnd < visit.blockEnd; products.sums += products.blockRows) {
             block.blockBegin = block.blockEnd++;
@@ -702,10 +702,10 @@ void Emitter::emitTiles() {
         }
         if (overlaps())
           host = {steps.size(), step.compute.size()};
-        if (visit.isLead && tile.carriesMaxima && i + 1 == parts.size())
+        if (visit.isLead && tile.maxLineBuffer && i + 1 == parts.size())
           carryMaxima(step, origin, size, sumsOf(anchorSlot, made), 0);
         if (visit.ends && i + 1 == parts.size()) {
-          for (int64_t c = origin[C]; c < origin[C] + size[C] && onChip.asMade == AsMade::Makes; ++c)
+          for (int64_t c = origin[C]; c < origin[C] + size[C] && onChip.streaming == Streaming::Maker; ++c)
             network.madeIn[size_t(c)] = std::max(network.madeIn[size_t(c)], band);
           Extent at = origin, part = size;
           at[C] += visit.blockBegin * machine.cols;
@@ -752,7 +752,7 @@ void Emitter::emitTiles() {
     } else {
       TileStep step;
       step.band = visit.band;
-      if (tile.rolling > 1) {
+      if (tile.lineBuffer > 1) {
         rollInput(step, origin, size, origin[C], size[C]);
       } else if (window() && !residentInput()) {
         anchorSlot = acquire(buffers.all[buffers.input], {origin[C], origin[P0], origin[P1], origin[P2]}, miss);
@@ -760,10 +760,10 @@ void Emitter::emitTiles() {
           loadInput(step, origin, size, 0, origin[C], size[C], anchorSlot);
       }
       OnArray onArray{0, 0};
-      if (onChip.arrayChannels) {
-        const int64_t blocks = ceilDiv(size[C], machine.lanes), before = blocksDone * onChip.arrayChannels / channels();
+      if (tile.arrayChannels) {
+        const int64_t blocks = ceilDiv(size[C], machine.lanes), before = blocksDone * tile.arrayChannels / channels();
         blocksDone += blocks;
-        onArray.blocks = blocksDone * onChip.arrayChannels / channels() - before;
+        onArray.blocks = blocksDone * tile.arrayChannels / channels() - before;
       }
       if (onArray.blocks) {
         onArray.slot = acquire(buffers.all[size_t(buffers.accumulator)], {int64_t(clock)}, miss);
@@ -776,7 +776,7 @@ void Emitter::emitTiles() {
   while (nextBand < bands.size())
     beginBand(nextBand++);
   // What the other kernel reads may lie there until it has made all.
-  if (bordered && onChip.asMade == AsMade::Takes)
+  if (bordered && onChip.streaming == Streaming::Taker)
     fill(turns);
 }
 
@@ -785,7 +785,7 @@ void Emitter::emitCopies() {
   if (mixed(1, 1) > 1 && schedule == Schedule::DoubleBuffer)
     schedule = Schedule::Serial;
   network.choices.resize(layer + 1);
-  network.choices[layer] = schedule == Schedule::Serial ? "copies, serial" : "copies, 2 slots";
+  network.choices[layer] = schedule == Schedule::Serial ? "copies, no overlap" : "copies, depth 2";
   // A staging area of half the room per slot; a chunk is the largest run of inner dimensions that fits.
   unsigned slots = schedule == Schedule::Serial ? 1 : 2;
   int64_t capacity = room.size() / 2 / kBurst * kBurst;
@@ -860,7 +860,7 @@ std::vector<schedule::Step> Emitter::takeSteps() {
 
 /// Kernels that take turns find in their slots what they left there.
 llvm::Error Emitter::keepSlotsApart() {
-  if (onChip.asMade == AsMade::No)
+  if (onChip.streaming == Streaming::None)
     return llvm::Error::success();
   std::vector<std::pair<unsigned, Range>> slots;
   for (const Buffer &buffer : buffers.all)
@@ -871,7 +871,7 @@ llvm::Error Emitter::keepSlotsApart() {
       return other.first == slot.first && other.second.begin < slot.second.end && slot.second.begin < other.second.end;
     });
   };
-  if (onChip.asMade == AsMade::Takes && llvm::any_of(slots, meets))
+  if (onChip.streaming == Streaming::Taker && llvm::any_of(slots, meets))
     return llvm::createStringError("%skernel '%s' has no room beside the one before, whose channels it takes as they are made",
                                    kernel.plan.place().c_str(), kernel.name.c_str());
   network.slots = std::move(slots);
@@ -939,7 +939,7 @@ llvm::Error Emitter::emit() {
     return error;
   double visits = double(tileCount(tile));
   if (contraction())
-    visits *= double(kernel.anchor->groups) * double(ceilDiv(kernel.anchor->ic, tile.ic));
+    visits *= double(kernel.anchor->groups) * double(ceilDiv(kernel.anchor->ic, tile.tileK));
   // Tensors of many tiles are not on chip: each tile is loaded, computed and stored. Products of many take weights and a pass each.
   constexpr double kMany = 1 << 16;
   if (llvm::Error error = checkLength(visits <= kMany ? visits : contraction() ? 2 * visits : 3 * visits))
@@ -1018,7 +1018,7 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
   std::optional<Chain> conversion;
   if (kernel.conversion) {
     if (onChip.banding && onChip.banding->input)
-      return failure("its input is converted after it is loaded, and does not come in bands");
+      return failure("its input is converted after it is loaded, and does not come in row tiles");
     mlir::FailureOr<Chain> built = buildChain(*kernel.conversion, kernel.loadedType());
     if (mlir::failed(built) || built->b >= 0 || !built->parameters.empty() || built->stages.size() > machine.vectorStages ||
         byteSize(built->dType) != byteSize(kernel.anchor->inputType))

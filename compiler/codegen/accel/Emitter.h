@@ -113,7 +113,7 @@ private:
   /// An error if it would with `least` instructions of this kernel.
   llvm::Error checkLength(double least) const;
   /// Kernels of a group have their turns at the engines.
-  bool plansTiles() const { return onChip.plansTiles && overlaps() && !onChip.banding; }
+  bool plansTiles() const { return *onChip.knobs.plannedTiles && overlaps() && !onChip.banding; }
   Kernel kernel;
   /// The anchor as it was, if its taps are packed: kernel.anchor then has one tap, whose channels are all taps and channels of
   /// this one.
@@ -125,7 +125,7 @@ private:
   bool takesTurns() const { return packsPlanes() && !conversion; }
   int64_t loadParts(const Tile &t) const {
     const bool hasEngine = secondUnit(t) && !(onChip.banding && onChip.banding->loadsWhole);
-    return conversion && packsPlanes() && hasEngine && t.size[P0] > 1 ? 2 : 1;
+    return conversion && packsPlanes() && hasEngine && t.tile[P0] > 1 ? 2 : 1;
   }
   bool packsOnChip() const { return unpacked && accel::packsOnChip(kernel, *unpacked); }
   /// Vectors that pack `rows` rows of taps of a tile: of a run of neighbours each.
@@ -151,6 +151,8 @@ private:
   uint32_t layer;
   NetworkProgram &network;
 
+  /// The kernel's plan. Network knobs stand in for the open knobs that the kernel can have.
+  KernelPlan wanted;
   Tile tile;
   std::vector<Range> channelTiles; ///< of the chosen tile: the channels of each
   Buffers buffers;
@@ -200,7 +202,7 @@ private:
   std::vector<Visit> withLeads(const std::vector<Visit> &tiles) const;
   void takeInputs(std::vector<Visit> &order, llvm::ArrayRef<Visit> tiles, size_t together) const;
   void cutVisits(std::vector<Visit> &order) const;
-  bool comesLateEnough(const Cut &last) const;
+  bool comesLateEnough(const plan::Split &last) const;
   bool canCut() const;
   bool hasOpenEnds() const;
   bool isFirstOfArray() const;
@@ -212,20 +214,22 @@ private:
   /// The tile with every start and order of loads that is possible and not ruled out by the request. `codeCounts`: less code may be better.
   std::vector<Tile> waysToLoad(const Tile &t, bool codeCounts) const;
 
-  /// With rolling tiles: the rows of the input that are there, those of which tiles, and where the tile at hand begins.
+  /// Values of a knob, as TileKnobs::set() takes them.
+  using Values = llvm::SmallVector<int64_t, 5>;
+  /// With a line buffer of the input: the rows that lie in it, those of which tiles, and where the tile at hand begins.
   struct Rolled {
     std::vector<int64_t> column;
     Range rows;
     int64_t offset = 0; ///< bytes
   } rolled;
   bool canRoll(const Tile &t) const;
-  /// Whether its packed taps are copied from the tile above it as far as it has them.
-  bool copiesRows(const Tile &t) const { return unpacked && t.rolling > 1; }
-  int64_t rollingRows(const Tile &t) const;                    ///< that there is room for
-  llvm::SmallVector<int64_t, 4> rollings(const Tile &t) const; ///< worth a look
-  /// What tiles may find of those above: whether maxima, and how many lie in one piece of memory.
-  llvm::SmallVector<std::pair<bool, int64_t>, 4> sharings(Tile t) const;
-  double rowsLoaded(const Tile &t) const; ///< of a column of tiles, from top to bottom
+  /// Whether tiles find their input in one circular line buffer. Packed taps have a slot for each tile all the same.
+  bool rollsInput(const Tile &t) const { return t.lineBuffer > 1 && !unpacked; }
+  /// Whether a tile copies the packed taps that the tile above has.
+  bool copiesRows(const Tile &t) const { return unpacked && t.lineBuffer > 1; }
+  int64_t rollingRows(const Tile &t) const; ///< rows that the line buffer of the input holds
+  Values lineBuffers(const Tile &t) const;  ///< sizes of a line buffer that are worth a look, in tiles
+  double rowsLoaded(const Tile &t) const;   ///< of a column of tiles, from top to bottom
   void rollInput(TileStep &step, const Extent &origin, const Extent &size, int64_t channel, int64_t icSize);
 
   /// Where the anchor reads a tile, and the bytes between neighbours along each axis.
@@ -240,8 +244,10 @@ private:
   bool window() const { return kernel.anchor && kernel.anchor->kind == Anchor::Window; }
   unsigned weightMemory() const { return machine.scratchpads.size() > 1 ? 1 : 0; }
   /// The load engine that takes turns with the first, and that of weights.
-  unsigned secondUnit(const Tile &t) const { return machine.loadEngines > 1 && !t.oneLoader ? 1 : 0; }
-  unsigned weightUnit(const Tile &t) const { return onChip.weightLoader == plan::WeightLoader::First ? 0 : secondUnit(t); }
+  unsigned secondUnit(const Tile &t) const { return machine.loadEngines > 1 && !t.singleLoader ? 1 : 0; }
+  unsigned weightUnit(const Tile &t) const {
+    return onChip.knobs.weightLoader == plan::WeightLoader::First ? 0 : secondUnit(t);
+  }
   void takeTile(const Tile &t);
   size_t channelTileOf(int64_t channel) const;
   int64_t channels() const { return contraction() ? kernel.anchor->oc : kernel.extent[C]; }
@@ -253,7 +259,7 @@ private:
 
   Tile clampTile(Tile t) const;
   /// Channels of results that leave the accumulator at a time.
-  int64_t drained(const Tile &t) const { return t.drain ? std::min(t.drain, t.size[C]) : t.size[C]; }
+  int64_t drained(const Tile &t) const { return t.drain ? std::min(t.drain, t.tile[C]) : t.tile[C]; }
   /// The fewest channels that may: whole vectors, and whole bursts of DRAM where many positions go there.
   int64_t leastDrain() const;
   /// Whether the memories hold the tile, if need be with fewer of its results at a time.
@@ -281,6 +287,11 @@ private:
   TileCounts countTiles(const Tile &t) const;
   Transfer inputTransfer(const Tile &t) const;
   OperandLoads operandLoads(const Tile &t, const Buffers &b, const TileCounts &tiles) const;
+  std::pair<double, double> turnedLoads(const Tile &t, const TileCounts &tiles) const;
+  double inputWalks(const Tile &t, int64_t sumSlots) const;
+  double arrayShare(const Tile &t) const;
+  double windowRuns(const Tile &t) const;
+  double leadSums(const Tile &t) const;
   int64_t conversionVectors(const Tile &t) const;
   double passCount(const Tile &t) const;
   double passCycles(const Tile &t) const;
@@ -290,19 +301,15 @@ private:
   Transfer resultTransfer(const Tile &t) const;
   double firstLoads(const Tile &t, const Buffers &b, const TileCounts &tiles, double input, double weights,
                     double passes) const;
-  /// Cycles, and those of the DRAM data bus in them.
-  struct Cost {
-    double cycles = 0, busCycles = 0;
-  };
-  /// By the closed form.
-  Cost cost(const Tile &t, const Buffers &b) const;
-  Cost leastCost(const Tile &t) const;
+  cost::KernelWork emptyWork() const;
+  cost::KernelWork tileWork(const Tile &t, const Buffers &b) const;
+  std::optional<cost::KernelWork> leastWork(const Tile &t) const;
   bool scatters(const Tile &t) const;
   bool crowds(const Buffers &b) const;
   bool isDoubtful(const Tile &t) const;
   int64_t packedRowBytes(int64_t columns) const; ///< of the input under a row of so many columns of packed taps
-  /// Its cost with what the closed form does not see. `ownBanks`: no two slots share a bank.
-  double estimate(const Tile &t, const Buffers &b, const Cost &cost, bool ownBanks) const;
+  /// By the cost model. `work`: tileWork(); `ownBanks`: no two slots share a bank.
+  double estimate(const Tile &t, const Buffers &b, cost::KernelWork work, bool ownBanks) const;
   /// What no form of the tile is estimated to take less than.
   double leastEstimate(const Tile &t) const;
   std::vector<schedule::Step> trialOf(const Tile &candidate);
@@ -327,11 +334,35 @@ private:
   int64_t channelUnit() const { return contraction() ? machine.cols : machine.lanes; }
   /// Slots of every streamed buffer, and whether engines work side by side.
   struct Style {
-    unsigned depth;
+    int64_t depth;
     bool overlap;
   };
   std::vector<Style> stylesToTry() const;
-  bool isWorthALook(const Tile &t) const;
+  /// The part of the choice that gives a knob its value.
+  enum class Chooser {
+    Sizes,       ///< the loops over sizes and depths
+    Plan,        ///< the kernel's plan, or the network's knob that stands in for it
+    Form,        ///< the closed-form cost model, which ranks tiles of every value
+    LineBuffers, ///< the same, for forms that isPossible() allows
+    Scheduler,   ///< the list scheduler, for the best tiles
+  };
+  /// How the choice of a tile treats a knob.
+  struct KnobRule {
+    plan::TileKnob knob;
+    Chooser chooser;
+    bool (*isOf)(const Emitter &);                            ///< whether the kernel can have the knob
+    bool (*matters)(const Emitter &, const Tile &) = nullptr; ///< whether the tile's plan sets the knob; null: it does
+    /// The values that are worth a look, the first one first, once the rules before have set their knobs; null: the chooser has one value.
+    Values (*values)(const Emitter &, const Tile &) = nullptr;
+    /// Why a kernel without the knob refuses a plan that sets it; null: any value is allowed.
+    std::string (*whyNot)(const Emitter &) = nullptr;
+  };
+  /// One rule for every knob, in the order of enumeration. A knob with two rules has its value set in two steps.
+  static llvm::ArrayRef<KnobRule> knobRules();
+  /// Calls visit() for every variant of the tile, with values that `chooser` may give its knobs and that the plan allows.
+  void forEachVariant(Chooser chooser, const Tile &t, llvm::function_ref<void(const Tile &)> visit, size_t rule = 0) const;
+  bool hasAllPositions(const Tile &t) const; ///< each tile makes results for all positions of the kernel
+  bool isPossible(const Tile &t) const;
   using LookAt = llvm::function_ref<void(const Tile &, Buffers &)>;
   using CanMatter = llvm::function_ref<bool(double)>; ///< a tile of that estimate, or of a larger one
   void forEachTile(CanMatter canMatter, LookAt lookAt) const;
@@ -344,7 +375,7 @@ private:
   size_t fastestPlanned(llvm::ArrayRef<std::pair<double, Tile>> tiles, double least);
   void planFirst(Ranking &ranking, double least);
   void planAll(Ranking &ranking, const Shortlist &ofPipelined, double least);
-  Ranking withSizesAndCuts(const Ranking &best, const Ranking &ofSizes) const;
+  Ranking withSizesAndSplits(const Ranking &best, const Ranking &ofSizes) const;
   void addVariants(Ranking &ranking) const;
   void recordChoice(double estimate);
   void recordAlternatives(llvm::ArrayRef<std::pair<double, Tile>> others);
@@ -356,7 +387,6 @@ private:
   std::string rankingKey(bool planned) const;
   /// Whether the kernel, the machine and the base schedule have what a schedule file asks for.
   llvm::Error checkRequest() const;
-  bool isAskedFor(const Tile &t) const;
   const BandedTensor *bandedInput() const { return onChip.banding ? onChip.banding->input : nullptr; }
   const BandedTensor *bandedAddend() const { return onChip.banding ? onChip.banding->addend : nullptr; }
   const BandedTensor *bandedOutput() const { return onChip.banding ? onChip.banding->output : nullptr; }
@@ -396,28 +426,30 @@ private:
   int64_t tileCount(const Tile &t) const; ///< of results of a group
   int64_t tilesTogether(const Tile &t) const;
   void beginBand(uint32_t band);
-  int64_t positions(const Tile &t) const { return t.size[P0] * t.size[P1] * t.size[P2]; }
+  int64_t positions(const Tile &t) const { return t.tile[P0] * t.tile[P1] * t.tile[P2]; }
   bool pairsRows() const { return contraction() && kernel.anchor->pairsRows; }
   /// Rows of the accumulator that a pass over so many outputs goes to.
   int64_t passRows(const Extent &size) const { return size[P0] * (pairsRows() ? ceilDiv(size[P1], 2) : size[P1]) * size[P2]; }
-  /// Of a block of columns. Pairs have them three times: what the upper outputs read alone, what both read, what the lower ones read alone.
+  /// Accumulator rows of a tile's sums, for a block of columns. Pairs of rows have three sets of sums: for the inputs that the upper outputs
+  /// read alone, for those that both read, and for those that the lower outputs read alone.
   int64_t sums(const Tile &t) const {
-    return passRows(t.carriesMaxima ? madeSums(t) : kernel.sums(t.size)) * (pairsRows() ? 3 : 1);
+    return passRows(t.maxLineBuffer ? madeSums(t) : kernel.sums(t.tile)) * (pairsRows() ? 3 : 1);
   }
-  bool canKeepSums() const { return overlaps() && onChip.hasNeighbours && kernel.sharedSums() > 0; }
-  /// Whether tiles of one row of windows find the sums that they share with the row above: those of a strip, a tile's columns and
-  /// channels, stay in their slot of the accumulator, and a new row takes the place of the oldest. Strips take turns, as many as there
-  /// are slots; in bands that are all.
-  bool keepsSums(const Tile &t) const;
-  /// Whether tiles of any number of rows may find the maxima of those sums in a line buffer. Strips have a slot there each, and no turns.
-  bool canCarryMaxima(const Tile &t) const;
-  int64_t carried = 0; ///< rows of those sums; 0: it never can
-  /// Rows of sums that a tile need not make, as the one above it has.
-  int64_t sharedRows(const Tile &t) const { return t.carriesMaxima ? carried : keepsSums(t) ? kernel.sharedSums() : 0; }
-  /// The sums that the accumulator holds when the vector engine takes those of so many results: maxima of the others are carried down.
+  /// Whether windows one below the other share sums, and the accumulator may keep them.
+  bool canHaveSumLineBuffer() const { return overlaps() && onChip.hasNeighbours && kernel.sharedSums() > 0; }
+  /// Whether the tile has a sum line buffer: tiles of one row of windows find the sums that they share with the row above. The sums of a
+  /// strip, a tile's columns and channels, stay in their slot of the accumulator, and a new row takes the place of the oldest. Strips take
+  /// turns, as many as there are slots; in a fusion group each strip has a slot.
+  bool hasSumLineBuffer(const Tile &t) const;
+  /// Whether tiles of any number of rows may find the maxima of those sums in a line buffer in the scratchpad. Each strip has a slot there.
+  bool canHaveMaxLineBuffer(const Tile &t) const;
+  int64_t carried = 0; ///< rows of sums whose maxima such a line buffer holds; 0: the kernel cannot have one
+  /// Rows of sums that a tile need not make, as the tile above makes them.
+  int64_t sharedRows(const Tile &t) const { return t.maxLineBuffer ? carried : hasSumLineBuffer(t) ? kernel.sharedSums() : 0; }
+  /// The sums that the accumulator holds when the vector engine takes the sums of `results`. The line buffer has the maxima of the others.
   Extent heldSums(const Extent &results) const {
     Extent held = kernel.sums(results);
-    held[P1] -= tile.carriesMaxima ? carried : 0;
+    held[P1] -= tile.maxLineBuffer ? carried : 0;
     return held;
   }
   /// The most sums that a tile makes at a time.
@@ -429,9 +461,9 @@ private:
   bool packsRows() const { return window() && kernel.anchor->pixels.count > 1; }
   /// Vectors go down the rows, as neighbours there share taps: windows of one column have no others to share.
   bool goesDown() const { return packsRows() || ((window() || kernel.maxima) && isColumn(kernel)); }
-  /// Rows of taps that go round have no parts, nor has what is shared with the array, or what there is no room for.
-  llvm::SmallVector<WindowPart, 4> windowParts() const {
-    return readsRing() || onChip.arrayChannels || keepsWhole ? llvm::SmallVector<WindowPart, 4>() : accel::windowParts(kernel);
+  /// The parts of a window. A window over rows of a ring has none, nor a window that the array shares, or whose parts have no room.
+  llvm::SmallVector<WindowPart, 4> windowParts(const Tile &t) const {
+    return readsRing() || t.arrayChannels || keepsWhole ? llvm::SmallVector<WindowPart, 4>() : accel::windowParts(kernel);
   }
   bool keepsWhole = false; ///< a window, as no tile would fit otherwise
   void addWindowParts(TileStep &step, isa::Vector &whole) const;
@@ -469,12 +501,12 @@ private:
   void fillSlot(TileStep &step, const Buffer &b, unsigned slot, int64_t begin, int64_t elementSize);
   void packConstants();
   void emitTiles();
-  /// A panel that loads the next one, a tile at a time, where one engine loads both operands.
+  /// Where one engine loads both operands, visits that share a set of stationary tiles load the next set, a tile at a time.
   struct Ahead {
-    size_t end = 0;               ///< the first visit of the next panel
-    bool loads = false;           ///< anything
-    int64_t steps = 0, begin = 0; ///< of this panel; the step from which on it loads ahead
-    int64_t done = 0, loaded = 0; ///< steps of this panel, tiles of the next one
+    size_t end = 0;               ///< the first visit of the next set
+    bool loads = false;           ///< the set has room, and there is a next one
+    int64_t steps = 0, begin = 0; ///< of this set; the step from which on tiles are loaded ahead
+    int64_t done = 0, loaded = 0; ///< steps of this set, tiles of the next one
   };
   Ahead lookAhead(const std::vector<Visit> &visits, size_t first) const;
   void loadAhead(TileStep &step, const Visit &next, Ahead &ahead);
@@ -527,8 +559,8 @@ private:
     int64_t blocks;
     unsigned slot;
   };
-  int64_t mostArrayBlocks(int64_t blocks) const {
-    return window() ? accel::mostArrayBlocks(kernel, onChip.arrayChannels, blocks) : 0;
+  int64_t mostArrayBlocks(const Tile &t, int64_t blocks) const {
+    return window() ? accel::mostArrayBlocks(kernel, t.arrayChannels, blocks) : 0;
   }
   int64_t diagonalBytes() const { return windowWeights() * machine.rows * machine.cols * elementBytes(); } ///< of a block
   void windowPasses(TileStep &step, const Visit &visit, const Extent &size, unsigned inputSlot, const OnArray &onArray);

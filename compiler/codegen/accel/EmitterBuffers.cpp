@@ -16,7 +16,7 @@ constexpr unsigned kMaxOwnBanks = 4; ///< buffers of more slots share banks amon
 /// Of a contraction's weights for a tile.
 int64_t Emitter::weightTileBytes(const Tile &t) const {
   const Anchor &anchor = *kernel.anchor;
-  return anchor.axes[0].kernel * anchor.weightRows() * roundUp(t.ic, machine.rows) * roundUp(t.size[C], machine.cols) *
+  return anchor.axes[0].kernel * anchor.weightRows() * roundUp(t.tileK, machine.rows) * roundUp(t.tile[C], machine.cols) *
          elementBytes();
 }
 
@@ -35,37 +35,38 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
     buffer.slots = slots;
     return int(b.all.size()) - 1;
   };
-  int64_t lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes);
-  const int64_t drainBlocks = ceilDiv(drained(t), lanes), drains = ceilDiv(t.size[C], drained(t));
+  int64_t lanes = machine.lanes, blocks = ceilDiv(t.tile[C], lanes);
+  const int64_t drainBlocks = ceilDiv(drained(t), lanes), drains = ceilDiv(t.tile[C], drained(t));
   // A stream with fewer different tiles than slots needs no more slots than tiles.
   int64_t groups = contraction() ? kernel.anchor->groups : 1, mTiles = 1;
   for (unsigned axis = P0; axis < kAxes; ++axis)
     mTiles *= tilesAlong(axis, t);
-  int64_t nTiles = ceilDiv(channels(), t.size[C]) * groups;
-  int64_t kTiles = contraction() ? ceilDiv(kernel.anchor->ic, t.ic) : 1;
+  int64_t nTiles = ceilDiv(channels(), t.tile[C]) * groups;
+  int64_t kTiles = contraction() ? ceilDiv(kernel.anchor->ic, t.tileK) : 1;
   int64_t batches = contraction() && kernel.anchor->batchAxis ? kernel.extent[*kernel.anchor->batchAxis] : 1;
   auto slotsFor = [&](int64_t tiles) { return unsigned(std::min<int64_t>(t.depth, tiles)); };
-  auto panelSlots = [&](int64_t tiles) {
-    int64_t slots = t.panel == Tile::NoPanel      ? t.depth
-                    : t.panel == Tile::AllWeights ? kTiles + t.depth - 1
-                                                  : kTiles + (t.panel == Tile::TwoPanels ? kTiles : t.panel - Tile::OnePanel);
+  auto stationarySlots = [&](int64_t tiles) {
+    const int64_t slots = t.stationary == Stationary::None       ? t.depth
+                          : t.stationary == Stationary::Resident ? kTiles + t.depth - 1
+                                                                 : kTiles + t.tilesAhead(kTiles);
     return unsigned(std::min(slots, tiles));
   };
   if (contraction()) {
-    const int64_t nBlocks = ceilDiv(t.size[C], machine.cols);
+    const int64_t nBlocks = ceilDiv(t.tile[C], machine.cols);
     const int64_t sumBytes = sums(t) * nBlocks * machine.accumulatorRowBytes();
-    unsigned slots = t.inputsOuter ? unsigned(tilesTogether(t)) : t.oneSum ? 1 : slotsFor(mTiles * nTiles);
-    if (unpacked && slots > 2 && !(onChip.banding && keepsSums(t)) &&
+    unsigned slots = t.kOuter() ? unsigned(tilesTogether(t)) : t.singleAccumulator ? 1 : slotsFor(mTiles * nTiles);
+    if (unpacked && slots > 2 && !(onChip.banding && hasSumLineBuffer(t)) &&
         slots * sumBytes > int64_t(machine.accumulator.capacityBytes))
       slots = 2; // more slots are for the many short runs of the loads
     b.accumulator = add(unsigned(isa::Memory::Accumulator), sumBytes, slots);
-    int64_t inputBytes = inputSpan(t, P2) * inputSpan(t, P1) * inputRowBytes(inputSpan(t, P0), t.ic);
+    int64_t inputBytes = inputSpan(t, P2) * inputSpan(t, P1) * inputRowBytes(inputSpan(t, P0), t.tileK);
     if (unpacked) // parts that are converted end with whole vectors
       inputBytes = (packedElements(madeSums(t)) + (conversion ? machine.lanes : 0)) * elementBytes();
-    if (t.rolling > 1 && !unpacked)
+    if (rollsInput(t))
       b.input = add(0, inputBytes / inputSpan(t, P1) * rollingRows(t), 1);
     else if (!residentInput())
-      b.input = add(0, inputBytes, t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
+      b.input = add(0, inputBytes,
+                    t.channelsOuter() ? slotsFor(mTiles * kTiles * groups) : stationarySlots(mTiles * kTiles * groups));
     Extent part = madeSums(t);
     part[P0] = ceilDiv(part[P0], loadParts(t));
     auto rawOf = [&](int64_t rows) { return plainElements(*unpacked, part, rows) + machine.lanes; };
@@ -75,9 +76,9 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
       b.all[size_t(b.input)].slots = slots;
       if (copiesRows(t)) { // the rows above, of each strip
         const int64_t strips = tilesAlong(P0, t) * tilesAlong(P2, t);
-        b.all[size_t(b.input)].slots = unsigned(keepsSums(t) ? std::min<int64_t>(sumSlots, strips) : strips) + 1;
+        b.all[size_t(b.input)].slots = unsigned(hasSumLineBuffer(t) ? std::min<int64_t>(sumSlots, strips) : strips) + 1;
         const int64_t rows = unpacked->axes[1].span(part[P1]) - copiedRows(kernel, *unpacked, machine);
-        if (keepsSums(t))
+        if (hasSumLineBuffer(t))
           part[P1] = kernel.sharedSums(); // the first row of windows has none above it
         const int64_t first = unpacked->axes[1].span(part[P1]);
         rawElements = packsOnChip() ? std::max(rawOf(rows), rawOf(first))
@@ -86,30 +87,30 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
     }
     for (int64_t i = 0; conversion && i < loadParts(t); ++i)
       b.raw.push_back(add(0, rawElements * loadedBytes(), slots));
-    if (t.carriesMaxima)
-      b.line = add(0, t.size[P0] * t.size[P2] * blocks * machine.accumulatorRowBytes(), unsigned(tilesAlong(P0, t) * nTiles));
-    const int64_t weightTiles = nTiles * kTiles * batches + (t.beginsSmall ? pieces(t) : 0);
+    if (t.maxLineBuffer)
+      b.line = add(0, t.tile[P0] * t.tile[P2] * blocks * machine.accumulatorRowBytes(), unsigned(tilesAlong(P0, t) * nTiles));
+    const int64_t weightTiles = nTiles * kTiles * batches + (t.smallFirstTile ? pieces(t) : 0);
     if (!residentWeights())
       b.weights = add(weightMemory(), weightTileBytes(t),
-                      t.panel == Tile::AllWeights ? unsigned(nTiles * kTiles * batches)
-                      : t.channelsOuter           ? panelSlots(weightTiles)
-                                                  : slotsFor(weightTiles));
-    if (t.cut.count()) {
+                      t.stationary == Stationary::Resident ? unsigned(nTiles * kTiles * batches)
+                      : t.channelsOuter()                  ? stationarySlots(weightTiles)
+                                                           : slotsFor(weightTiles));
+    if (t.splitTiles()) {
       unsigned &own = b.all[size_t(b.weights)].slots;
-      own = std::max(own, unsigned(std::min(t.cut.count() * (t.inputsOuter ? 1 : kTiles), weightTiles)));
+      own = std::max(own, unsigned(std::min(t.splitTiles() * (t.kOuter() ? 1 : kTiles), weightTiles)));
     }
   } else if (window()) {
     const Anchor &anchor = *kernel.anchor;
-    if (t.rolling > 1)
-      b.input = add(0, rollingRows(t) * inputRowBytes(inputSpan(t, P0), t.size[C]), 1);
+    if (t.lineBuffer > 1)
+      b.input = add(0, rollingRows(t) * inputRowBytes(inputSpan(t, P0), t.tile[C]), 1);
     else if (!residentInput())
       b.input =
-          add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputRowBytes(inputSpan(t, P0), t.size[C]), slotsFor(mTiles * nTiles));
+          add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputRowBytes(inputSpan(t, P0), t.tile[C]), slotsFor(mTiles * nTiles));
     if (anchor.weights >= 0)
       b.weights = add(weightMemory(), windowWeights() * blocks * lanes * byteSize(anchor.weightType), slotsFor(nTiles));
-    if (const auto parts = int64_t(windowParts().size()))
+    if (const auto parts = int64_t(windowParts(t).size()))
       b.parts = add(0, positions(t) * blocks * parts * lanes * byteSize(partType(anchor)), 1);
-    if (const int64_t most = mostArrayBlocks(blocks)) {
+    if (const int64_t most = mostArrayBlocks(t, blocks)) {
       b.accumulator = add(unsigned(isa::Memory::Accumulator), positions(t) * most * machine.accumulatorRowBytes(),
                           slotsFor(mTiles * nTiles));
       b.diagonals = add(weightMemory(), most * diagonalBytes(), slotsFor(nTiles));
@@ -123,8 +124,8 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
       if (!chains[i].parameters.empty())
         b.parameters.back() =
             add(weightMemory(), blocks * int64_t(chains[i].parameters.size()) * lanes * 4,
-                t.panel == Tile::AllWeights ? unsigned(nTiles)
-                                            : unsigned(std::min(std::max<int64_t>(t.depth, t.cut.count()), nTiles)));
+                t.stationary == Stationary::Resident ? unsigned(nTiles)
+                                                     : unsigned(std::min(std::max<int64_t>(t.depth, t.splitTiles()), nTiles)));
       for (const Source &source : step->sources) {
         if (source.kind != Source::Tensor || residentOf(source.view.tensor)) {
           b.sources.back().push_back(-1);
@@ -137,13 +138,13 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
         int64_t bytes = (source.view.stride[C] ? drainBlocks * lanes : lanes) * byteSize(source.type);
         for (unsigned axis = P0; axis < kAxes; ++axis)
           if (source.view.stride[axis])
-            bytes *= t.size[axis];
+            bytes *= t.tile[axis];
         b.sources.back().push_back(add(0, bytes, slotsFor(mTiles * nTiles * drains)));
       }
     }
     bool last = i + 1 == chains.size();
     bool reduced = step && step->reducesChannels;
-    const Extent box = kernel.made(t.size, i);
+    const Extent box = kernel.made(t.tile, i);
     const int64_t made = box[P0] * box[P1] * box[P2];
     if (last && residentOf(kernel.output.tensor))
       b.results.push_back(-1);
@@ -216,8 +217,8 @@ bool Emitter::fitsDrained(Tile &t, Buffers &b) const {
   }
   if (!overlaps() || !contraction() || reduces || machine.lanes != machine.cols)
     return false;
-  for (int64_t parts = 2, unit = leastDrain(); t.drain != unit && t.size[C] > unit; parts *= 2) {
-    t.drain = roundUp(ceilDiv(t.size[C], parts), unit);
+  for (int64_t parts = 2, unit = leastDrain(); t.drain != unit && t.tile[C] > unit; parts *= 2) {
+    t.drain = roundUp(ceilDiv(t.tile[C], parts), unit);
     plan(t, b);
     if (!exceedsMemory(b))
       return true;
@@ -333,8 +334,8 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
     const int64_t widest = std::max<int64_t>(kBurst, acc ? machine.accumulatorRowBytes() : machine.lanes * 4);
     const Range &place = places[memory];
     // The room of the kernel before may end within a bank: the round begins and ends at the next one.
-    const int64_t first =
-        std::max(place.begin, behind || (ownBanks && onChip.wholeBanks) ? roundUp(start[memory], bankBytes) : start[memory]);
+    const int64_t first = std::max(
+        place.begin, behind || (ownBanks && *wanted.bankExclusive) ? roundUp(start[memory], bankBytes) : start[memory]);
     int64_t at = isFixed ? room.begin : first;
     bool wrapped = false;
     for (auto [i, index] : llvm::enumerate(order)) {
@@ -347,7 +348,7 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
       buffer.address.clear();
       buffer.address.reserve(buffer.slots);
       for (unsigned slot = 0; slot < buffer.slots; ++slot) {
-        // The slots of a panel are filled and read one after the other, seldom next to each other.
+        // The slots of a stationary operand are filled and read one after the other, seldom next to each other.
         const bool beginsBank = i > 0 && i < together ? false
                                 : i < ownBanks        ? slot == 0 || buffer.slots <= kMaxOwnBanks
                                                       : ownBanks && i == ownBanks && slot == 0 && !behind;

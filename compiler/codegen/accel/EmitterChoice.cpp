@@ -47,6 +47,16 @@ std::vector<int64_t> tileSizes(int64_t extent, int64_t unit, size_t limit, int64
       sizes.erase(sizes.begin() + long(i));
   return sizes;
 }
+/// The values of a flag.
+llvm::SmallVector<int64_t, 5> flags(bool mayBeSet) {
+  llvm::SmallVector<int64_t, 5> values{false};
+  if (mayBeSet)
+    values.push_back(true);
+  return values;
+}
+
+/// Values of a choice.
+template <typename... Choices> llvm::SmallVector<int64_t, 5> choices(Choices... values) { return {int64_t(values)...}; }
 } // namespace
 
 /// At most `most` tiles, the best ones. With `ofSize` each program counts once, and there are no more tiles of one size than that.
@@ -79,7 +89,7 @@ private:
   void dropOneOf(const Tile &t) {
     size_t count = 0;
     auto isTooMany = [&](const auto &other) {
-      return other.second.size == t.size && other.second.ic == t.ic && ++count > ofSize;
+      return other.second.tile == t.tile && other.second.tileK == t.tileK && ++count > ofSize;
     };
     if (auto it = llvm::find_if(tiles, isTooMany); it != tiles.end())
       tiles.erase(it);
@@ -117,10 +127,16 @@ bool Emitter::canBeEncoded(const Tile &t, std::string &why) {
 }
 
 bool Emitter::givesSameProgram(const Tile &x, const Tile &y) const {
-  const bool hasOneOrder = x.size[C] >= channels() || tileCount(x) == ceilDiv(channels(), x.size[C]);
-  if (x.size != y.size || x.ic != y.ic || x.inputsOuter != y.inputsOuter || x.overlap != y.overlap || x.rolling != y.rolling ||
-      x.carriesMaxima != y.carriesMaxima || x.byBlock != y.byBlock || !(x.cut == y.cut) || (x.depth == 1) != (y.depth == 1) ||
-      (x.channelsOuter != y.channelsOuter && !hasOneOrder))
+  const bool hasOneOrder = x.tile[C] >= channels() || tileCount(x) == ceilDiv(channels(), x.tile[C]);
+  // These knobs only say how many slots there are, and in which order tiles come.
+  Tile alike = x;
+  alike.stationary = y.stationary;
+  alike.singleAccumulator = y.singleAccumulator;
+  if ((x.depth == 1) == (y.depth == 1))
+    alike.depth = y.depth;
+  if (hasOneOrder && x.kOuter() == y.kOuter())
+    alike.loopOrder = y.loopOrder;
+  if (alike != y)
     return false;
   const Buffers mine = plan(x), others = plan(y);
   auto hasSameSlots = [](const Buffer &a, const Buffer &b) { return a.slots == b.slots; };
@@ -129,7 +145,7 @@ bool Emitter::givesSameProgram(const Tile &x, const Tile &y) const {
 
 /// For a search, of a product of rows: every program once, first those of `best`, then those of `ofSizes`, then all of them with tiles
 /// through which positions go in parts.
-Ranking Emitter::withSizesAndCuts(const Ranking &best, const Ranking &ofSizes) const {
+Ranking Emitter::withSizesAndSplits(const Ranking &best, const Ranking &ofSizes) const {
   Ranking ranking;
   auto add = [&](double estimate, const Tile &t) {
     if (llvm::none_of(ranking, [&](const auto &other) { return givesSameProgram(other.second, t); }))
@@ -142,11 +158,12 @@ Ranking Emitter::withSizesAndCuts(const Ranking &best, const Ranking &ofSizes) c
   if (kernel.plan.firstSplit || kernel.plan.lastSplit)
     return ranking;
   for (size_t i = 0, count = ranking.size(); i < count; ++i)
-    for (const CutTiles &cut : onChip.cuts) {
+    for (const TileSplits &splits : onChip.splits) {
       const double estimate = ranking[i].first;
       Tile t = ranking[i].second;
-      t.cut = cut;
-      if (Buffers b; t.size[P0] == kernel.extent[P0] && (!t.inputsOuter || !cut.last || comesLateEnough(*cut.last)) &&
+      t.firstSplit = splits.first;
+      t.lastSplit = splits.last;
+      if (Buffers b; t.tile[P0] == kernel.extent[P0] && (!t.kOuter() || !splits.last || comesLateEnough(*splits.last)) &&
                      fitsDrained(t, b) && allocate(b))
         add(estimate, t);
     }
@@ -155,7 +172,7 @@ Ranking Emitter::withSizesAndCuts(const Ranking &best, const Ranking &ofSizes) c
 
 /// Whether the parts of the last tiles come late enough to sums that earlier input channels have begun for all positions (docs/design/accumulator.md):
 /// of so few that the array is back before they are there, only the whole.
-bool Emitter::comesLateEnough(const Cut &last) const {
+bool Emitter::comesLateEnough(const plan::Split &last) const {
   return last.positions >= kernel.extent[P0] || kernel.extent[P0] >= int64_t(timing::accumulatorDistance(machine));
 }
 
@@ -167,20 +184,18 @@ std::string Emitter::rankingKey(bool planned) const {
     for (int64_t value : values)
       text << value << ' ';
   };
-  list(kernel.output.stride);                                                              // of a part: the whole's
-  const bool shortWindows = onChip.shortWindows && window() && kernel.anchor->weights < 0; // other kernels ignore it
+  list(kernel.output.stride);                                                                     // of a part: the whole's
+  const bool shortWindows = *onChip.knobs.shortPooling && window() && kernel.anchor->weights < 0; // other kernels ignore it
   list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, shortWindows, room.size()});
-  list(std::array<int64_t, 8>{room.begin, onChip.weights.begin, onChip.weights.end, onChip.sums.begin, onChip.sums.end,
-                              contraction() && onChip.serpentine, canKeepSums() && onChip.keepsSums, planned});
-  list(std::array<int64_t, 3>{onChip.arrayChannels, isFirstOfArray(), carried && onChip.carriesMaxima});
-  list(kernel.plan.tile); // kernels of a kind may be asked for different parts
-  list(std::array<int64_t, 2>{kernel.plan.tileK, kernel.plan.loopOrder ? int64_t(*kernel.plan.loopOrder) : -1});
-  auto listCut = [&](const CutTiles &cut) {
-    for (const std::optional<Cut> &part : {cut.first, cut.last})
+  list(std::array<int64_t, 7>{room.begin, onChip.weights.begin, onChip.weights.end, onChip.sums.begin, onChip.sums.end,
+                              isFirstOfArray(), planned});
+  KernelPlan knobs; // kernels of a kind may be asked for different tiles
+  for (plan::TileKnob knob : plan::kTileKnobs)
+    plan::TileKnobs::copy(knob, wanted, knobs);
+  text << plan::print(knobs);
+  for (const TileSplits &splits : onChip.splits)
+    for (const std::optional<plan::Split> &part : {splits.first, splits.last})
       list(part ? std::array<int64_t, 2>{part->tiles, part->positions} : std::array<int64_t, 2>{});
-  };
-  listCut({kernel.plan.firstSplit, kernel.plan.lastSplit});
-  llvm::for_each(onChip.cuts, listCut);
   auto describe = [&](size_t tensor, const Resident &r) {
     list(std::array<int64_t, 10>{int64_t(tensor), r.channels, r.width, r.rows, r.elementBytes, r.lanes, r.isPlanar,
                                  r.blockBytes, r.pixelBytes, r.rowBytes});
@@ -201,7 +216,7 @@ std::string Emitter::rankingKey(bool planned) const {
   };
   listRanges(onChip.banding->rows);
   listRanges(onChip.banding->own);
-  list(std::array<int64_t, 3>{onChip.banding->strips, onChip.banding->loadsWhole, onChip.banding->carriesMaxima});
+  list(std::array<int64_t, 3>{onChip.banding->strips, onChip.banding->loadsWhole, onChip.banding->maxLineBuffer});
   for (const BandedTensor *banded : {onChip.banding->input, onChip.banding->addend, onChip.banding->output}) {
     text << (banded ? 'b' : '-');
     if (!banded)
@@ -250,7 +265,7 @@ Emitter::TileSizes Emitter::sizesToTry() const {
 }
 
 std::vector<Emitter::Style> Emitter::stylesToTry() const {
-  if (const unsigned depth = unsigned(kernel.plan.depth)) {
+  if (const int64_t depth = kernel.plan.depth) {
     std::vector<Style> styles;
     if (schedule != Schedule::Serial)
       styles.push_back({depth, true});
@@ -266,64 +281,167 @@ std::vector<Emitter::Style> Emitter::stylesToTry() const {
   return {{1, false}};
 }
 
-/// Whether the request and what is around the kernel allow a form of a tile, and no other form is the same.
-bool Emitter::isWorthALook(const Tile &t) const {
-  const KernelPlan &request = kernel.plan;
-  const bool hasAllPositions = positions(t) == kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
-  if (t.panel == Tile::AllWeights && !onChip.banding && request.stationary != Stationary::Resident)
+//===----------------------------------------------------------------------===//
+// Variants of a tile
+//===----------------------------------------------------------------------===//
+
+llvm::ArrayRef<Emitter::KnobRule> Emitter::knobRules() {
+  using plan::TileKnob;
+  using E = const Emitter &;
+  auto any = [](E) { return true; };
+  auto contraction = [](E e) { return e.contraction(); };
+  auto canSplit = [](E e) { return e.canCut(); };
+  auto whyNoSplit = [](E) -> std::string {
+    return "is no product of schedule pipelined or search beside others whose positions along x are rows of one matrix";
+  };
+  static const KnobRule rules[] = {
+      {TileKnob::Tile, Chooser::Sizes, any},
+      {TileKnob::TileK, Chooser::Sizes, contraction},
+      {TileKnob::Depth, Chooser::Sizes, any},
+      {TileKnob::Overlap, Chooser::Form, [](E e) { return e.schedule == Schedule::DoubleBuffer; }, nullptr,
+       [](E, const Tile &t) { return Values{t.overlap}; }},
+      // Kernels of a fusion group take turns at the accumulator. A single tile has a single slot anyway.
+      {TileKnob::SingleAccumulator, Chooser::Form, [](E e) { return e.contraction() && e.overlaps(); }, nullptr,
+       [](E e, const Tile &t) {
+         const bool isOne = t.depth == 1 || (t.tile[C] >= e.channels() && e.hasAllPositions(t) && e.kernel.anchor->groups == 1);
+         return flags(!e.onChip.banding && (!isOne || e.kernel.plan.singleAccumulator));
+       }},
+      // The first step: whether k blocks are the outer loop. Each tile then has an accumulator slot of its own.
+      {TileKnob::LoopOrder, Chooser::Form, contraction, nullptr,
+       [](E e, const Tile &t) {
+         const bool canBeK = e.overlaps() && !e.onChip.banding && !t.singleAccumulator && t.depth > 1 &&
+                             t.tileK < e.kernel.anchor->ic && e.kernel.anchor->groups == 1;
+         return canBeK ? choices(LoopOrder::PositionsOuter, LoopOrder::KOuter) : choices(LoopOrder::PositionsOuter);
+       }},
+      // Weights of the whole kernel are worth their room in fusion groups, and not beside a single accumulator.
+      {TileKnob::Stationary, Chooser::Form, contraction, nullptr,
+       [](E e, const Tile &t) {
+         if (!e.overlaps() || t.kOuter() || t.depth == 1)
+           return choices(Stationary::None);
+         Values all = choices(Stationary::None, Stationary::Single, Stationary::Prefetch, Stationary::Double);
+         if (!t.singleAccumulator && (e.onChip.banding || e.kernel.plan.stationary == Stationary::Resident))
+           all.append(choices(Stationary::Resident));
+         return all;
+       }},
+      // The second step: whether positions or channels are the next loop.
+      {TileKnob::LoopOrder, Chooser::Form, contraction, nullptr,
+       [](E, const Tile &t) {
+         return t.kOuter() ? choices(LoopOrder::KOuter, LoopOrder::KChannelsOuter)
+                           : choices(LoopOrder::PositionsOuter, LoopOrder::ChannelsOuter);
+       }},
+      {TileKnob::DrainByBlock, Chooser::Form, contraction, [](E, const Tile &t) { return t.singleAccumulator; },
+       [](E e, const Tile &t) { return Values{t.singleAccumulator && e.kernel.plan.drainByBlock.value_or(false)}; }},
+      {TileKnob::Serpentine, Chooser::Plan, contraction,
+       [](E e, const Tile &t) { return e.overlaps() && t.tileK < e.kernel.anchor->ic; }},
+      {TileKnob::FirstSplit, Chooser::Plan, canSplit, nullptr, nullptr, whyNoSplit},
+      {TileKnob::LastSplit, Chooser::Plan, canSplit, nullptr, nullptr, whyNoSplit},
+      {TileKnob::ArrayChannels, Chooser::Plan, [](E e) { return e.overlaps() && canUseBothEngines(e.kernel, e.machine); },
+       nullptr, nullptr,
+       [](E e) {
+         return "is no window of int8 channels, or of floats under --math finite, with constant weights, or machine '" +
+                e.machine.name + "' has no array of that type with as many rows and columns as lanes";
+       }},
+      {TileKnob::SumLineBuffer, Chooser::Plan, [](E e) { return e.canHaveSumLineBuffer(); }, nullptr, nullptr,
+       [](E) -> std::string {
+         return "is no product of schedule pipelined or search beside others whose sums are seen by whole windows that share "
+                "rows";
+       }},
+      // A fusion group has planned the room of the line buffer.
+      {TileKnob::MaxLineBuffer, Chooser::LineBuffers, [](E e) { return e.carried > 0; }, nullptr,
+       [](E e, const Tile &t) {
+         const bool canHave = *e.wanted.maxLineBuffer && e.canHaveMaxLineBuffer(t);
+         if (e.onChip.banding && e.onChip.banding->maxLineBuffer)
+           return canHave ? Values{true} : Values{};
+         return flags(canHave);
+       },
+       [](E) -> std::string {
+         return "is no product of schedule pipelined or search beside others with whole windows of sums, two of which share "
+                "rows";
+       }},
+      {TileKnob::LineBuffer, Chooser::LineBuffers, any, [](E e, const Tile &t) { return e.canRoll(t); },
+       [](E e, const Tile &t) { return e.lineBuffers(t); }},
+      {TileKnob::SingleLoader, Chooser::Scheduler, [](E e) { return e.canShareLoader(); }, nullptr,
+       [](E, const Tile &) { return flags(true); },
+       [](E e) -> std::string {
+         return e.hasOpenEnds() && !e.unpacked
+                    ? "has one load engine anyway"
+                    : "is no contraction with unpacked taps that has a program of schedule pipelined or search to itself";
+       }},
+      {TileKnob::WideStart, Chooser::Scheduler, [](E e) { return e.isFirstOfArray(); },
+       [](E e, const Tile &t) { return e.canBeginWide(t); }, [](E e, const Tile &t) { return flags(e.canBeginWide(t)); },
+       [](E) -> std::string {
+         return "is not the first contraction of a program of schedule pipelined or search, outside a fusion group";
+       }},
+      // Either start is enough, unless the plan sets both.
+      {TileKnob::SmallFirstTile, Chooser::Scheduler, [](E e) { return e.hasOpenEnds() && e.constantWeights() && !e.unpacked; },
+       [](E e, const Tile &t) { return e.canBeginSmall(t); },
+       [](E e, const Tile &t) {
+         const KernelPlan &asked = e.kernel.plan;
+         return flags(e.canBeginSmall(t) && (!t.wideStart || (asked.smallFirstTile && asked.wideStart)));
+       },
+       [](E) -> std::string {
+         return "is no contraction with constant weights and unpacked taps that has a program of schedule pipelined or "
+                "search to itself";
+       }},
+      {TileKnob::SmallLastTile, Chooser::Scheduler, [](E e) { return e.hasOpenEnds(); }, nullptr,
+       [](E e, const Tile &) { return Values{e.kernel.plan.smallLastTile.value_or(true)}; },
+       [](E) -> std::string { return "is no contraction that has a program of schedule pipelined or search to itself"; }},
+  };
+  return rules;
+}
+
+void Emitter::forEachVariant(Chooser chooser, const Tile &t, llvm::function_ref<void(const Tile &)> visit, size_t rule) const {
+  const llvm::ArrayRef<KnobRule> rules = knobRules();
+  while (rule < rules.size() && (rules[rule].chooser != chooser || !rules[rule].isOf(*this)))
+    ++rule;
+  if (rule < rules.size()) {
+    for (int64_t value : rules[rule].values(*this, t)) {
+      Tile variant = t;
+      variant.set(rules[rule].knob, value);
+      forEachVariant(chooser, variant, visit, rule + 1);
+    }
+    return;
+  }
+  if (llvm::all_of(rules, [&](const KnobRule &r) { return r.chooser != chooser || t.meets(r.knob, kernel.plan); }))
+    visit(t);
+}
+
+bool Emitter::hasAllPositions(const Tile &t) const {
+  return positions(t) == kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
+}
+
+/// Whether the plan, and the other kernels, allow this form of a tile.
+bool Emitter::isPossible(const Tile &t) const {
+  if (t.splitTiles() && (!hasAllPositions(t) || (t.kOuter() && t.lastSplit && !comesLateEnough(*t.lastSplit))))
     return false;
-  // Kernels of a group have their turns at the accumulator.
-  if (onChip.banding && (t.inputsOuter || t.oneSum))
+  if (kernel.anchor && kernel.anchor->batchAxis && t.tile[*kernel.anchor->batchAxis] != 1)
     return false;
-  // With one tile there is one sum anyway.
-  if (t.oneSum && !request.singleAccumulator &&
-      (t.depth == 1 || (t.size[C] >= channels() && hasAllPositions && kernel.anchor->groups == 1)))
+  auto isAsked = [&](const KnobRule &rule) {
+    return rule.chooser == Chooser::Scheduler && plan::TileKnobs::isSet(rule.knob, kernel.plan);
+  };
+  if (!onChip.hasNeighbours && llvm::any_of(knobRules(), isAsked) && waysToLoad(t, /*codeCounts=*/false).empty())
     return false;
-  if (t.byBlock && !t.oneSum)
-    return false;
-  if (t.inputsOuter && (t.ic >= kernel.anchor->ic || kernel.anchor->groups > 1 || t.depth == 1))
-    return false;
-  if (t.panel != Tile::NoPanel && t.depth == 1)
-    return false;
-  if ((request.firstSplit || request.lastSplit) &&
-      (!hasAllPositions || (t.inputsOuter && request.lastSplit && !comesLateEnough(*request.lastSplit))))
-    return false;
-  if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
-    return false;
-  const bool asksForWay =
-      !onChip.hasNeighbours && (request.smallFirstTile || request.smallLastTile || request.wideStart || request.singleLoader);
-  return isAskedFor(t) && (!asksForWay || !waysToLoad(t, /*codeCounts=*/false).empty()) &&
-         (!request.wideStart.value_or(false) || canBeginWide(t));
+  return !kernel.plan.wideStart.value_or(false) || canBeginWide(t);
 }
 
 /// Every form of a tile that fits.
 void Emitter::forEachForm(const Extent &size, int64_t ic, Style style, Buffers &b, CanMatter canMatter, LookAt lookAt) const {
-  Tile least = clampTile({size, ic, style.depth});
+  Tile first = clampTile(Tile::of(size, ic, style.depth)), least = first;
   if (!canMatter(leastEstimate(least)))
     return;
   // Every one needs as many slots as this one, or more; but where weights stay for parts of positions.
   least.depth = 1;
-  if (!least.cut.count() && (!fitsDrained(least, b) || !allocate(b)))
+  if (!least.splitTiles() && (!fitsDrained(least, b) || !allocate(b)))
     return;
-  for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 20 : 2); ++form) {
-    Tile asked{size, ic, style.depth};
-    asked.overlap = style.overlap;
-    asked.channelsOuter = form % 2 == 1;
-    asked.inputsOuter = form == 10 || form == 11;
-    asked.oneSum = form >= 12;
-    if (!asked.inputsOuter)
-      asked.panel = Tile::Panel(asked.oneSum ? form / 2 - 6 : form / 2);
-    Tile t = clampTile(asked);
-    t.byBlock = kernel.plan.drainByBlock.value_or(false);
-    if (!isWorthALook(t))
-      continue;
-    for (const auto &[carriesMaxima, rolling] : sharings(t)) {
-      t.carriesMaxima = carriesMaxima;
-      t.rolling = rolling;
+  first.overlap = style.overlap;
+  forEachVariant(Chooser::Form, first, [&](const Tile &form) {
+    if (!isPossible(form))
+      return;
+    forEachVariant(Chooser::LineBuffers, form, [&](Tile t) {
       if (fitsDrained(t, b))
         lookAt(t, b);
-    }
-  }
+    });
+  });
 }
 
 void Emitter::forEachTile(CanMatter canMatter, LookAt lookAt) const {
@@ -354,7 +472,7 @@ Ranking Emitter::rankTiles() {
   // Where the list scheduler has the last word, a search also keeps what pipelined would show it.
   Shortlist ofPipelined(*this, searches && asksScheduler() ? kCandidates : 0, hasNeighbours ? kOfSizePacked : kOfSize);
   // The best tiles of a product of rows are often one size in many forms: where it may cut them, a search also wants others.
-  Shortlist ofSizes(*this, searches && canCut() && !onChip.cuts.empty() ? most : 0, kOfSizeRows);
+  Shortlist ofSizes(*this, searches && canCut() && !onChip.splits.empty() ? most : 0, kOfSizeRows);
   Shortlist *const lists[] = {&best, &ofPipelined, &ofSizes};
   auto canMatter = [&](double estimate) {
     return llvm::any_of(lists, [&](const Shortlist *list) { return list->takes(estimate); });
@@ -362,13 +480,13 @@ Ranking Emitter::rankTiles() {
   auto lookAt = [&](const Tile &t, Buffers &b) {
     if (unpacked && !allocate(b)) // what it costs depends on the banks of its slots
       return;
-    const Cost closed = cost(t, b);
+    const cost::KernelWork work = tileWork(t, b);
     // Places are looked for only where they can matter.
-    const double atBest = estimate(t, b, closed, /*ownBanks=*/true);
+    const double atBest = estimate(t, b, work, /*ownBanks=*/true);
     assert(atBest >= leastEstimate(t) && "tiles were left out that are better than it seemed");
     if (!canMatter(atBest) || (!unpacked && !allocate(b)))
       return;
-    const double cycles = estimate(t, b, closed, b.ownBanks);
+    const double cycles = estimate(t, b, work, b.ownBanks);
     for (Shortlist *list : lists)
       list->insert(cycles, t);
   };
@@ -388,8 +506,8 @@ Ranking Emitter::rankTiles() {
     planAll(ranking, ofPipelined, least);
   else if (plansTiles()) // a search tries the others in their order
     planFirst(ranking, least);
-  if (searches && canCut() && !onChip.cuts.empty())
-    ranking = withSizesAndCuts(ranking, ofSizes.ranking());
+  if (searches && canCut() && !onChip.splits.empty())
+    ranking = withSizesAndSplits(ranking, ofSizes.ranking());
   if (searches)
     addVariants(ranking);
   return ranking;
@@ -443,15 +561,19 @@ void Emitter::planAll(Ranking &ranking, const Shortlist &ofPipelined, double lea
   std::stable_sort(ranking.begin() + 1, ranking.end(), isFaster);
   // Tiles of one size that it cannot tell apart, loaded in one way, make room for others.
   constexpr double kForEachAlike = 0.01;
-  auto keyOf = [](const auto &entry) {
-    const auto &[estimate, t] = entry;
-    return std::tie(estimate, t.size, t.ic, t.beginsSmall, t.endsSmall, t.beginsWide, t.oneLoader);
-  };
   std::vector<std::pair<double, size_t>> order;
   for (size_t i = 1; i < ranking.size(); ++i) {
-    auto isAlike = [&](const auto &other) { return keyOf(other) == keyOf(ranking[i]); };
+    const double estimate = ranking[i].first;
+    const Tile &t = ranking[i].second;
+    auto isAlike = [&](const auto &other) {
+      auto agrees = [&](const KnobRule &rule) {
+        return rule.chooser != Chooser::Scheduler || t.agreesOn(rule.knob, other.second);
+      };
+      return other.first == estimate && other.second.tile == t.tile && other.second.tileK == t.tileK &&
+             llvm::all_of(knobRules(), agrees);
+    };
     const auto alike = std::count_if(ranking.begin(), ranking.begin() + long(i), isAlike);
-    order.push_back({ranking[i].first * (1 + kForEachAlike * double(alike)), i});
+    order.push_back({estimate * (1 + kForEachAlike * double(alike)), i});
   }
   llvm::sort(order);
   others.assign(1, ranking.front());
@@ -460,34 +582,45 @@ void Emitter::planAll(Ranking &ranking, const Shortlist &ofPipelined, double lea
   ranking = std::move(others);
 }
 
-/// For a search: what may be worth a simulation though no estimate can say so.
+/// For a search: variants of the ranked tiles that may be worth a simulation though no estimate can say so.
 void Emitter::addVariants(Ranking &ranking) const {
-  const KernelPlan &request = kernel.plan;
-  // Beside others, those that may begin wide once more.
-  if (onChip.hasNeighbours && !request.wideStart)
-    for (size_t i = 0, count = ranking.size(); i < count; ++i)
-      if (canBeginWide(ranking[i].second) && !ranking[i].second.cut.count()) {
-        ranking.push_back(ranking[i]);
-        ranking.back().second.beginsWide = true;
-      }
-  // Those that carry maxima without, or the other way round.
-  if (carried && !onChip.banding && !request.maxLineBuffer)
-    for (size_t i = 0, count = ranking.size(); i < count; ++i) {
-      auto [estimate, t] = ranking[i];
-      t.carriesMaxima = !t.carriesMaxima;
-      t.rolling = 1;
-      Buffers b;
-      if ((!t.carriesMaxima || canCarryMaxima(t)) && fitsDrained(t, b) && allocate(b))
-        ranking.push_back({estimate, t});
+  struct Variant {
+    plan::TileKnob knob;
+    size_t most;                             ///< variants
+    bool (*make)(const Emitter &e, Tile &t); ///< makes the variant of the tile; whether there is one
+  };
+  static const Variant variants[] = {
+      {plan::TileKnob::WideStart, SIZE_MAX,
+       [](const Emitter &e, Tile &t) {
+         t.wideStart = true;
+         return e.onChip.hasNeighbours && e.canBeginWide(t) && !t.splitTiles();
+       }},
+      {plan::TileKnob::MaxLineBuffer, SIZE_MAX,
+       [](const Emitter &e, Tile &t) {
+         t.maxLineBuffer = !t.maxLineBuffer;
+         t.lineBuffer = 1;
+         Buffers b;
+         return e.carried && !e.onChip.banding && (!t.maxLineBuffer || e.canHaveMaxLineBuffer(t)) && e.fitsDrained(t, b) &&
+                e.allocate(b);
+       }},
+      // How long the array waits for results is known when the whole network is planned.
+      {plan::TileKnob::DrainByBlock, kByBlock,
+       [](const Emitter &e, Tile &t) {
+         t.drainByBlock = true;
+         return e.onChip.hasNeighbours && t.singleAccumulator && t.tile[C] > int64_t(e.machine.cols);
+       }},
+  };
+  for (const Variant &variant : variants) {
+    if (plan::TileKnobs::isSet(variant.knob, kernel.plan))
+      continue;
+    for (size_t i = 0, made = 0, count = ranking.size(); i < count && made < variant.most; ++i) {
+      std::pair<double, Tile> entry = ranking[i];
+      if (!variant.make(*this, entry.second))
+        continue;
+      ranking.push_back(entry);
+      ++made;
     }
-  // The best with one sum whose results leave by block: how long the array waits for them otherwise is known when all is planned.
-  if (onChip.hasNeighbours && !request.drainByBlock)
-    for (size_t i = 0, left = kByBlock, count = ranking.size(); i < count && left; ++i)
-      if (const Tile &t = ranking[i].second; t.oneSum && t.size[C] > int64_t(machine.cols)) {
-        --left;
-        ranking.push_back(ranking[i]);
-        ranking.back().second.byBlock = true;
-      }
+  }
 }
 
 llvm::Error Emitter::choose() {
@@ -508,7 +641,7 @@ llvm::Error Emitter::choose() {
                                      request.place().c_str(), kernel.name.c_str(), why.c_str());
   auto [best, chosen] = ranking[pick];
   if (onChip.hasNeighbours && request.wideStart)
-    chosen.beginsWide = *request.wideStart;
+    chosen.wideStart = *request.wideStart;
   takeTile(chosen);
   recordChoice(best);
   if (schedule == Schedule::Search)
@@ -531,8 +664,6 @@ void Emitter::recordChoice(double estimate) {
   network.choices[layer] = describeTile(estimate);
   network.chosen.resize(layer + 1);
   network.chosen[layer] = planOf(tile);
-  if (schedule == Schedule::DoubleBuffer)
-    network.chosen[layer].overlap = tile.overlap;
 }
 
 /// The next best tiles, as far as they can be encoded.
@@ -547,83 +678,52 @@ void Emitter::recordAlternatives(llvm::ArrayRef<std::pair<double, Tile>> others)
     }
 }
 
-/// What a plan has to say to get the tile again.
+/// A plan that gets the tile again.
 KernelPlan Emitter::planOf(const Tile &tile) const {
   KernelPlan chosen;
-  chosen.tile = tile.size;
+  for (const KnobRule &rule : knobRules())
+    if (rule.isOf(*this) && (!rule.matters || rule.matters(*this, tile)))
+      tile.copyTo(chosen, rule.knob);
   chosen.tile[P0] *= kernel.outputsPerVector;
-  chosen.depth = tile.depth;
   chosen.banks = onChip.banks;
-  if (contraction()) {
-    chosen.tileK = tile.ic;
-    chosen.loopOrder = loopOrderOf(tile);
-    chosen.stationary = stationaryOf(tile);
-    if (overlaps())
-      chosen.singleAccumulator = tile.oneSum;
-    if (tile.oneSum)
-      chosen.drainByBlock = tile.byBlock;
-    if (overlaps() && tile.ic < kernel.anchor->ic)
-      chosen.serpentine = onChip.serpentine;
-    chosen.firstSplit = tile.cut.first;
-    chosen.lastSplit = tile.cut.last;
-    if (canKeepSums())
-      chosen.sumLineBuffer = onChip.keepsSums;
-    if (carried)
-      chosen.maxLineBuffer = tile.carriesMaxima;
-    if (canBeginSmall(tile))
-      chosen.smallFirstTile = tile.beginsSmall;
-    if (hasOpenEnds())
-      chosen.smallLastTile = tile.endsSmall;
-    if (canBeginWide(tile))
-      chosen.wideStart = tile.beginsWide;
-    if (canShareLoader())
-      chosen.singleLoader = tile.oneLoader;
-  }
-  if (overlaps() && canUseBothEngines(kernel, machine))
-    chosen.arrayChannels = onChip.arrayChannels;
-  if (canRoll(tile))
-    chosen.lineBuffer = tile.rolling;
   return chosen;
 }
 
 std::string Emitter::describeTile(double estimate) const {
+  constexpr const char *kOrders[] = {"positions outer", "channels outer", "k outer", "k outer, then channels"};
   std::string description;
   llvm::raw_string_ostream text(description);
-  text << "tile " << tile.size[P2] << " x " << tile.size[P1] << " x " << tile.size[P0] << " positions, " << tile.size[C]
+  text << "tile " << tile.tile[P2] << " x " << tile.tile[P1] << " x " << tile.tile[P0] << " positions, " << tile.tile[C]
        << " channels";
   if (contraction())
-    text << " from " << tile.ic;
-  text << ", " << tile.depth << " slot" << (tile.depth > 1 ? "s" : "") << ", "
-       << (!tile.overlap        ? "serial"
-           : tile.channelsOuter ? "channels outer"
-                                : "positions outer");
-  if (tile.oneSum)
-    text << ", one sum" << (tile.byBlock ? " by block" : "");
-  if (tile.inputsOuter)
-    text << ", inputs outermost";
-  else if (tile.panel != Tile::NoPanel)
-    text << ", "
-         << (tile.panel == Tile::TwoPanels    ? "two panels stay"
-             : tile.panel == Tile::AllWeights ? "all weights stay"
-                                              : "a panel stays");
+    text << " from " << tile.tileK;
+  text << ", depth " << tile.depth;
+  if (!tile.overlap)
+    text << ", no overlap";
+  if (contraction())
+    text << ", " << kOrders[size_t(tile.loopOrder)];
+  if (tile.stationary != Stationary::None)
+    text << ", stationary " << nameOf(tile.stationary);
+  if (tile.singleAccumulator)
+    text << ", single accumulator" << (tile.drainByBlock ? " drained by block" : "");
   if (kernel.outputsPerVector > 1)
-    text << ", " << kernel.outputsPerVector << " outputs side by side";
+    text << ", pixel packing of " << kernel.outputsPerVector << " outputs";
   if (contraction() && kernel.anchor->pixels.count > 1)
-    text << ", " << kernel.anchor->pixels.count << " pixels a vector";
+    text << ", pixel packing of " << kernel.anchor->pixels.count << " inputs";
   if (pairsRows())
     text << ", pairs of rows";
-  if (keepsSums(tile))
-    text << ", sums stay";
-  if (tile.carriesMaxima)
-    text << ", maxima are carried";
-  if (tile.rolling > 1)
-    text << ", " << tile.rolling << " share rows";
-  if (onChip.arrayChannels)
-    text << ", " << onChip.arrayChannels << " channels on the array";
+  if (hasSumLineBuffer(tile))
+    text << ", sum line buffer";
+  if (tile.maxLineBuffer)
+    text << ", max line buffer";
+  if (tile.lineBuffer > 1)
+    text << ", line buffer of " << tile.lineBuffer << " tiles";
+  if (tile.arrayChannels)
+    text << ", " << tile.arrayChannels << " channels on the array";
   if (tile.drain)
-    text << ", " << tile.drain << " channels leave at a time";
+    text << ", drained by " << tile.drain << " channels";
   if (onChip.banding)
-    text << ", " << onChip.banding->rows.size() << " bands";
+    text << ", " << onChip.banding->rows.size() << " row tiles";
   text << ", estimate " << uint64_t(estimate) << " cycles";
   if (untried)
     text << " (" << untried << " tiles not planned)";
@@ -634,17 +734,13 @@ std::string Emitter::describeTile(double estimate) const {
 std::string Emitter::whyNoneFits() const {
   const KernelPlan &request = kernel.plan;
   auto orLeast = [](int64_t size, int64_t least) { return size ? size : least; };
-  const Tile least =
-      clampTile({{orLeast(request.tile[C], takesAllChannels() ? channels() : channelUnit()), orLeast(request.tile[P0], 1),
-                  orLeast(request.tile[P1], 1), orLeast(request.tile[P2], 1)},
-                 contraction() ? orLeast(request.tileK, unpacked ? kernel.anchor->ic : machine.rows) : 1,
-                 unsigned(orLeast(
-                     request.depth,
-                     request.stationary.value_or(Stationary::None) != Stationary::None || isKOuter(request.loopOrder) ? 2 : 1)),
-                 request.loopOrder == LoopOrder::ChannelsOuter || request.loopOrder == LoopOrder::KChannelsOuter,
-                 false,
-                 Tile::Panel(request.stationary.value_or(Stationary::None)),
-                 isKOuter(request.loopOrder)});
+  const bool needsSlots = request.stationary.value_or(Stationary::None) != Stationary::None || isKOuter(request.loopOrder);
+  Tile least = clampTile(Tile::of({orLeast(request.tile[C], takesAllChannels() ? channels() : channelUnit()),
+                                   orLeast(request.tile[P0], 1), orLeast(request.tile[P1], 1), orLeast(request.tile[P2], 1)},
+                                  contraction() ? orLeast(request.tileK, unpacked ? kernel.anchor->ic : machine.rows) : 1,
+                                  orLeast(request.depth, needsSlots ? 2 : 1)));
+  least.take(plan::TileKnob::LoopOrder, request);
+  least.take(plan::TileKnob::Stationary, request);
   std::map<unsigned, std::pair<int64_t, int64_t>> needed; ///< and what there is
   for (const Buffer &buffer : plan(least).all) {
     needed[buffer.memory].first += buffer.bytes * buffer.slots;

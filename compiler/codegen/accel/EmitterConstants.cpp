@@ -46,10 +46,10 @@ void Emitter::packConstants() {
     unsigned size = byteSize(w.type);
     int64_t rows = machine.rows, cols = machine.cols, kw = a.axes[0].kernel, kh = a.weightRows();
     int64_t batches = a.batchAxis ? kernel.extent[*a.batchAxis] : 1;
-    int64_t squares = kh * kw * (a.ic / tile.ic * ceilDiv(tile.ic, rows) + ceilDiv(a.ic % tile.ic, rows));
+    int64_t squares = kh * kw * (a.ic / tile.tileK * ceilDiv(tile.tileK, rows) + ceilDiv(a.ic % tile.tileK, rows));
     squares *= blocks(cols);
     const int64_t all = batches * a.groups * squares * rows * cols * size;
-    auto pack = [=, a = a, value = w.value, unpacked = unpacked, packedStride = packedStride, ic = tile.ic,
+    auto pack = [=, a = a, value = w.value, unpacked = unpacked, packedStride = packedStride, ic = tile.tileK,
                  tiles = channelTiles] {
       const uint8_t *raw = reinterpret_cast<const uint8_t *>(element(value, 0, size));
       const int64_t apart = value.isSplat() ? 0 : size;
@@ -102,7 +102,7 @@ void Emitter::packConstants() {
         for (int64_t inner = 0; inner < (packsRows() ? part.height : part.width); ++inner)
           order.push_back({part.x + (packsRows() ? outer : inner), part.y + (packsRows() ? inner : outer)});
     };
-    const auto parts = windowParts();
+    const auto parts = windowParts(tile);
     llvm::for_each(parts.empty() ? decltype(parts){{0, 0, kw, kh}} : parts, addTaps);
     weightsAddress = network.addConstant(all, [=, a = a, value = w.value, taps = windowWeights()] {
       std::vector<uint8_t> bytes;
@@ -122,14 +122,14 @@ void Emitter::packConstants() {
       return bytes;
     });
   }
-  if (onChip.arrayChannels) {
+  if (tile.arrayChannels) {
     // The last blocks of every tile of channels: [tile][block][tap][rows][cols], with nothing but zeros beside the diagonal.
     const Anchor &a = *kernel.anchor;
     std::vector<Range> last;
     size_t all = 0;
-    for (const Range &tile : channelTiles) {
-      const int64_t count = ceilDiv(tile.size(), lanes), most = mostArrayBlocks(count);
-      last.push_back({tile.begin + (count - most) * lanes, tile.end});
+    for (const Range &part : channelTiles) {
+      const int64_t count = ceilDiv(part.size(), lanes), most = mostArrayBlocks(tile, count);
+      last.push_back({part.begin + (count - most) * lanes, part.end});
       all += size_t(most * diagonalBytes());
     }
     diagonalsAddress = network.addConstant(all, [=, a = a, value = kernel.tensors[a.weights].value, taps = windowWeights()] {

@@ -3,6 +3,7 @@
 
 #include "compiler/codegen/accel/Emitter.h"
 
+#include "compiler/cost/Constants.h"
 #include "compiler/schedule/Overlap.h"
 #include "compiler/schedule/Reroll.h"
 #include "compiler/schedule/Synchronize.h"
@@ -15,16 +16,6 @@
 
 using namespace tw;
 using namespace tw::accel;
-
-namespace {
-/// What tiles of packed taps that carry maxima are said to take more: with so short ones loads count for more than it seems, and the few rows
-/// above the first tiles can get two engines that load side by side out of step, for long.
-constexpr double kDoubtCarried = 1.15;
-constexpr double kOverlap = 1.03;   ///< what overlapping engines take more: the model must see a gain to overlap at all
-constexpr double kBusShare = 0.16;  ///< of the bus cycles that hide behind passes: they are missing for the neighbours
-constexpr double kCodeFirst = 0.3;  ///< of the cycles that code takes from DRAM: nothing hides them
-constexpr double kIdleShare = 0.35; ///< of what channels could move that a transfer leaves out: nobody else uses it
-} // namespace
 
 /// What a transfer costs: bytes of whole bursts on the data bus, those for which there would have been room meanwhile, and segments on
 /// the scratchpad side.
@@ -58,7 +49,7 @@ struct Emitter::Transfer {
     const double engine =
         std::min(double(machine.burstsPerCycle) * double(dram.burstBytes), timing::loadBytesPerCycle(machine)) /
         dramBytesPerCycle(machine);
-    return 1 + kIdleShare * std::max(0.0, alone * std::min(engine, 1.0) - 1);
+    return 1 + cost::kIdleChannels * std::max(0.0, alone * std::min(engine, 1.0) - 1);
   }
   /// Short runs at a regular distance tend to stay in one bank group, whose columns are further apart in time.
   static double sameGroup(double run, const timing::DramParams &dram) {
@@ -102,7 +93,7 @@ struct Emitter::OperandLoads {
 double Emitter::mixed(double readBytes, double writeBytes) const {
   if (machine.dram.kind == timing::DramKind::Ideal || readBytes + writeBytes == 0)
     return 1;
-  return 1 + 0.4 * std::min(readBytes, writeBytes) / (readBytes + writeBytes);
+  return 1 + cost::kTurnaround * std::min(readBytes, writeBytes) / (readBytes + writeBytes);
 }
 
 Emitter::TileCounts Emitter::countTiles(const Tile &t) const {
@@ -114,14 +105,14 @@ Emitter::TileCounts Emitter::countTiles(const Tile &t) const {
   for (unsigned axis = P0; axis < kAxes; ++axis) {
     const double tiles = double(tilesAlong(axis, t));
     counts.positions *= tiles;
-    counts.positionShare *= shareOf(kernel.extent[axis], tiles, t.size[axis]);
+    counts.positionShare *= shareOf(kernel.extent[axis], tiles, t.tile[axis]);
   }
-  counts.channels = double(ceilDiv(channels(), t.size[C]));
-  counts.channelShare = shareOf(channels(), counts.channels, t.size[C]);
+  counts.channels = double(ceilDiv(channels(), t.tile[C]));
+  counts.channelShare = shareOf(channels(), counts.channels, t.tile[C]);
   if (contraction()) {
     counts.groups = double(kernel.anchor->groups);
-    counts.inputs = double(ceilDiv(kernel.anchor->ic, t.ic));
-    counts.inputShare = shareOf(kernel.anchor->ic, counts.inputs, t.ic);
+    counts.inputs = double(ceilDiv(kernel.anchor->ic, t.tileK));
+    counts.inputShare = shareOf(kernel.anchor->ic, counts.inputs, t.tileK);
   }
   return counts;
 }
@@ -157,7 +148,7 @@ Emitter::Transfer Emitter::inputTransfer(const Tile &t) const {
     input.slots = input.bytes;
     return input;
   }
-  int64_t tileChannels = contraction() ? t.ic : t.size[C];
+  int64_t tileChannels = contraction() ? t.tileK : t.tile[C];
   int64_t allChannels = contraction() ? anchor.ic * anchor.groups : kernel.extent[C];
   int64_t width = std::min(inputSpan(t, P0), anchor.axes[0].inputSize);
   const int64_t height = std::min(inputSpan(t, P1), anchor.axes[1].inputSize);
@@ -165,13 +156,28 @@ Emitter::Transfer Emitter::inputTransfer(const Tile &t) const {
     tileChannels = allChannels = std::min(pixels.span(inputSpan(t, P0)), pixels.inputSize) * pixelChannels();
     width = 1;
   }
-  if (t.rolling > 1)
+  if (rollsInput(t))
     return Transfer::box(tileChannels, allChannels, width, 1, elementSize, machine) *
            (rowsLoaded(t) / double(tilesAlong(P1, t)));
   // A channel stride other than 1 makes every element a run of its own.
   if (anchor.input.stride[C] > 1)
-    return Transfer::box(1, 2, width * tileChannels, height * t.size[P2], elementSize, machine);
-  return Transfer::box(tileChannels, allChannels, width, height * t.size[P2], elementSize, machine);
+    return Transfer::box(1, 2, width * tileChannels, height * t.tile[P2], elementSize, machine);
+  return Transfer::box(tileChannels, allChannels, width, height * t.tile[P2], elementSize, machine);
+}
+
+/// How often the next tile begins with the k blocks that its slots hold: of the input, and of the weights. Only serpentine order turns.
+std::pair<double, double> Emitter::turnedLoads(const Tile &t, const TileCounts &tiles) const {
+  if (!t.serpentine || t.kOuter())
+    return {0, 0};
+  const double m = tiles.positions, n = tiles.channels;
+  const double shared = tiles.groups * (t.channelsOuter() ? n * (m - 1) : m * (n - 1));
+  const double other = t.channelsOuter() ? (m == 1) * (n - 1) : (n == 1) * (m - 1);
+  return t.channelsOuter() ? std::pair(other, shared) : std::pair(shared, other);
+}
+
+/// How often the tiles walk over an input that stays: strips of a sum line buffer take turns at the slots of the accumulator.
+double Emitter::inputWalks(const Tile &t, int64_t sumSlots) const {
+  return hasSumLineBuffer(t) ? std::ceil(double(ceilDiv(channels(), t.tile[C])) / double(sumSlots)) : 1;
 }
 
 Emitter::OperandLoads Emitter::operandLoads(const Tile &t, const Buffers &b, const TileCounts &tiles) const {
@@ -180,35 +186,28 @@ Emitter::OperandLoads Emitter::operandLoads(const Tile &t, const Buffers &b, con
   loads.weights = b.weights >= 0 ? tiles.visits() : 0;
   const double inputSlots = b.input >= 0 ? b.all[size_t(b.input)].slots : 0;
   const double weightSlots = b.weights >= 0 ? b.all[size_t(b.weights)].slots : 0;
-  bool inputStays = t.rolling > 1 && !unpacked ? true
-                    : t.channelsOuter          ? tiles.positions * tiles.inputs <= inputSlots
-                                               : tiles.inputs <= inputSlots;
+  bool inputStays = rollsInput(t) || (t.channelsOuter() ? tiles.positions : 1) * tiles.inputs <= inputSlots;
   bool weightsStay =
-      t.channelsOuter || !contraction() ? tiles.inputs <= weightSlots : tiles.channels * tiles.inputs <= weightSlots;
-  if (t.inputsOuter) {
-    inputStays = !t.channelsOuter || tiles.positions <= inputSlots;
-    weightsStay = t.channelsOuter || tiles.channels <= weightSlots;
+      t.channelsOuter() || !contraction() ? tiles.inputs <= weightSlots : tiles.channels * tiles.inputs <= weightSlots;
+  if (t.kOuter()) {
+    inputStays = !t.channelsOuter() || tiles.positions <= inputSlots;
+    weightsStay = t.channelsOuter() || tiles.channels <= weightSlots;
     loads.runs = double(ceilDiv(int64_t(tiles.results()), tilesTogether(t)));
   }
   if (inputStays && contraction())
-    loads.inputs = tiles.positions * tiles.inputs * tiles.groups * (t.channelsOuter ? loads.runs : 1) *
-                   (keepsSums(t) ? std::ceil(tiles.channels / double(b.all[size_t(b.accumulator)].slots)) : 1);
+    loads.inputs = tiles.positions * tiles.inputs * tiles.groups * (t.channelsOuter() ? loads.runs : 1) *
+                   inputWalks(t, b.all[size_t(b.accumulator)].slots);
   // A kernel of a group goes over its weights once per band.
   const double weights = tiles.channels * tiles.inputs * tiles.groups;
   if (weightsStay && loads.weights > 0)
-    loads.weights = weights * (t.channelsOuter ? 1 : loads.runs) * (weights <= weightSlots ? 1 : double(bands.size()));
+    loads.weights = weights * (t.channelsOuter() ? 1 : loads.runs) * (weights <= weightSlots ? 1 : double(bands.size()));
   loads.inputsStream = loads.inputs == tiles.visits();
   loads.weightsStream = loads.weights == tiles.visits();
-  // Tiles that follow one another and share an operand find its last tiles of input channels on chip.
-  if (contraction() && onChip.serpentine && !t.inputsOuter) {
-    const double m = tiles.positions, n = tiles.channels;
-    const double next = tiles.groups * (t.channelsOuter ? n * (m - 1) : m * (n - 1));
-    const double inner = t.channelsOuter ? (m == 1) * (n - 1) : (n == 1) * (m - 1);
-    if (!inputStays)
-      loads.inputs -= inputSlots * (t.channelsOuter ? inner : next);
-    if (!weightsStay && loads.weights > 0)
-      loads.weights -= weightSlots * (t.channelsOuter ? next : inner);
-  }
+  const auto [inputsFound, weightsFound] = turnedLoads(t, tiles);
+  if (!inputStays)
+    loads.inputs -= inputSlots * inputsFound;
+  if (!weightsStay && loads.weights > 0)
+    loads.weights -= weightSlots * weightsFound;
   if (residentInput())
     loads.inputs = 0;
   return loads;
@@ -226,7 +225,8 @@ int64_t Emitter::conversionVectors(const Tile &t) const {
 /// Passes of the array for a tile and one block of its input channels.
 double Emitter::passCount(const Tile &t) const {
   const Anchor &anchor = *kernel.anchor;
-  return double(anchor.axes[0].kernel * anchor.weightRows() * ceilDiv(t.ic, machine.rows) * ceilDiv(t.size[C], machine.cols));
+  return double(anchor.axes[0].kernel * anchor.weightRows() * ceilDiv(t.tileK, machine.rows) *
+                ceilDiv(t.tile[C], machine.cols));
 }
 
 /// The same in cycles, beside loads and results.
@@ -254,7 +254,6 @@ double accel::partCycles(const Kernel &kernel, llvm::ArrayRef<WindowPart> parts)
 }
 
 llvm::SmallVector<WindowPart, 4> accel::windowParts(const Kernel &kernel) {
-  constexpr double kLeastGain = 1.15; // where it is less, room is worth more
   if (!kernel.anchor || kernel.anchor->kind != Anchor::Window || kernel.anchor->pixels.count > 1)
     return {};
   const int64_t width = kernel.window(P0).kernel, height = kernel.window(P1).kernel, held = timing::kReuseTaps;
@@ -262,15 +261,27 @@ llvm::SmallVector<WindowPart, 4> accel::windowParts(const Kernel &kernel) {
   for (int64_t y = 0; y < height; y += held)
     for (int64_t x = 0; x < width; x += held)
       parts.push_back({x, y, std::min(held, width - x), std::min(held, height - y)});
-  if (partCycles(kernel, parts) * kLeastGain > partCycles(kernel, WindowPart{0, 0, width, height}))
+  if (partCycles(kernel, parts) * cost::kLeastGain > partCycles(kernel, WindowPart{0, 0, width, height}))
     return {};
   return parts;
 }
 
+/// The share of a window's channels that the array computes.
+double Emitter::arrayShare(const Tile &t) const { return double(t.arrayChannels) / double(channels()); }
+
+/// Vector instructions that take the sums of a tile. With a line buffer of maxima: for the first row of windows, for the others, and for
+/// the maxima that the tile below needs.
+double Emitter::windowRuns(const Tile &t) const { return t.maxLineBuffer ? 3 : 1; }
+
+/// Sums that a lead tile (halo) makes above each strip of tiles for their line buffer. Padding has none.
+double Emitter::leadSums(const Tile &t) const {
+  return t.maxLineBuffer && !kernel.window(P1).padLow ? double(madeSums(t)[P0] * carried * t.tile[P2]) : 0;
+}
+
 /// Cycles of the vector engine for the results of a tile.
 double Emitter::vectorCycles(const Tile &t) const {
-  const double drains = double(ceilDiv(t.size[C], drained(t)));
-  const int64_t blocks = ceilDiv(t.size[C], int64_t(machine.lanes));
+  const double drains = double(ceilDiv(t.tile[C], drained(t)));
+  const int64_t blocks = ceilDiv(t.tile[C], int64_t(machine.lanes));
   const double drain = double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
   double cycles = 0;
   for (size_t i = 0; i < chains.size(); ++i) {
@@ -279,18 +290,18 @@ double Emitter::vectorCycles(const Tile &t) const {
       // Along the way in which neighbours share taps, and across it.
       const WindowAxis &w = kernel.window(goesDown() ? P1 : P0), &h = kernel.window(goesDown() ? P0 : P1);
       const int64_t columns = newColumns(w, h);
-      const auto parts = windowParts();
+      const auto parts = windowParts(t);
       perOutput = parts.empty() ? double(h.kernel * columns) : partCycles(kernel, parts);
       cycles += parts.empty() ? 0 : drain; // of them, before they are put together
-      perOutput += double(onChip.arrayChannels) / double(channels()) * (1 - perOutput);
+      perOutput += arrayShare(t) * (1 - perOutput);
       if (packsRows()) { // columns are short and blocks many: what comes before the first output of each counts
         const int64_t setup = h.kernel * w.kernel + int64_t(chains[i].parameters.size());
-        cycles += double(blocks * (setup + t.size[P0] * t.size[P2] * h.kernel * (w.kernel - columns)));
+        cycles += double(blocks * (setup + t.tile[P0] * t.tile[P2] * h.kernel * (w.kernel - columns)));
       }
     }
-    if (i == 0 && t.carriesMaxima) // the first row of windows, the others, and the maxima for the tile below
-      cycles += 2 * drains * drain;
-    const Extent read = i ? kernel.made(t.size, i - 1) : t.size; // a window over all positions reads each once
+    if (i == 0)
+      cycles += (windowRuns(t) - 1) * drains * drain;
+    const Extent read = i ? kernel.made(t.tile, i - 1) : t.tile; // a window over all positions reads each once
     cycles += double(read[P0] * read[P1] * read[P2] * blocks) * perOutput + drains * drain;
   }
   return cycles;
@@ -300,14 +311,14 @@ double Emitter::vectorCycles(const Tile &t) const {
 double Emitter::windowCycles(const Tile &t) const {
   if (!window() && !kernel.maxima)
     return 0;
-  const double share = double(onChip.arrayChannels) / double(channels());
-  return share * double(ceilDiv(t.size[C], int64_t(machine.lanes)) * kernel.window(P1).kernel * kernel.window(P0).kernel) *
+  return arrayShare(t) *
+         double(ceilDiv(t.tile[C], int64_t(machine.lanes)) * kernel.window(P1).kernel * kernel.window(P0).kernel) *
          std::max(double(positions(t)), double(preloadCycles(machine)));
 }
 
 /// Tensors beside the anchor's input for a tile, from DRAM; adds up how many loads they take.
 Emitter::Transfer Emitter::sourceTransfer(const Tile &t, const Buffers &b, double &count) const {
-  const double drains = double(ceilDiv(t.size[C], drained(t)));
+  const double drains = double(ceilDiv(t.tile[C], drained(t)));
   Transfer sources;
   for (size_t i = 0; i < std::min(chains.size(), kernel.steps.size()); ++i)
     for (size_t k = 0; k < b.sources[i].size(); ++k) {
@@ -317,7 +328,7 @@ Emitter::Transfer Emitter::sourceTransfer(const Tile &t, const Buffers &b, doubl
       int64_t rows = 1, width = 1;
       for (unsigned axis = P0; axis < kAxes; ++axis)
         if (source.view.stride[axis])
-          (axis == P0 ? width : rows) *= t.size[axis];
+          (axis == P0 ? width : rows) *= t.tile[axis];
       const bool hasChannels = source.view.stride[C];
       int64_t own = hasChannels ? drained(t) : 1, all = hasChannels ? kernel.extent[C] : 1;
       bool scattered = source.view.stride[C] > 1;
@@ -335,71 +346,82 @@ Emitter::Transfer Emitter::resultTransfer(const Tile &t) const {
     return {};
   const int64_t elementSize = byteSize(chains.back().dType);
   if (kernel.outputReduced)
-    return Transfer::box(1, 1, t.size[P0], t.size[P1] * t.size[P2], elementSize, machine);
-  const Extent made = kernel.made(t.size);
+    return Transfer::box(1, 1, t.tile[P0], t.tile[P1] * t.tile[P2], elementSize, machine);
+  const Extent made = kernel.made(t.tile);
   const int64_t pixel = std::max(kernel.extent[C], kernel.output.stride[P0]); // wider where the result is transposed
   return Transfer::box(drained(t), pixel, made[P0], made[P1] * made[P2], elementSize, machine) *
-         double(ceilDiv(t.size[C], drained(t)));
+         double(ceilDiv(t.tile[C], drained(t)));
 }
 
-/// Cycles before the array has what it begins with, and those that it waits for the first tiles of each panel. `input`, `weights`: cycles
+/// Cycles before the array has its first operands, and those that it waits for the first tiles of each stationary set. `input`, `weights`: cycles
 /// of a tile's load, `passes`: of its passes.
 double Emitter::firstLoads(const Tile &t, const Buffers &b, const TileCounts &tiles, double input, double weights,
                            double passes) const {
   const double latency = timing::dramTypicalLatencyCycles(machine);
-  // The first tiles of both operands, and those of a panel as far as they come slower than they are used; so does the part of
-  // the next panel that has no slots of its own.
+  // The first tiles of both operands, and the other tiles of a stationary set as far as they come slower than the array uses them. So does
+  // the part of the next set that has no slots of its own.
   double late = std::max(0.0, input + weights - passes);
-  double missing = t.panel == Tile::NoPanel || t.panel >= Tile::TwoPanels ? 0 : tiles.inputs - (t.panel - Tile::OnePanel);
-  // A single slot is free only when the last step of its panel is done.
-  if (t.inputsOuter)
+  double missing = t.stationary == Stationary::None ? 0 : tiles.inputs - double(t.tilesAhead(int64_t(tiles.inputs)));
+  // A single slot is free only when the last step of its set is done.
+  if (t.kOuter())
     late = missing = 0;
-  const double alone = t.panel == Tile::OnePanel && tiles.inputs == 1 ? (t.channelsOuter ? weights : input) + latency : 0;
+  const double alone =
+      t.stationary == Stationary::Single && tiles.inputs == 1 ? (t.channelsOuter() ? weights : input) + latency : 0;
   double begin = input + weights + (tiles.inputs - 1) * late;
   if (canBeginWide(t)) {
-    const double sums = b.all[size_t(b.accumulator)].slots, inner = t.channelsOuter ? tiles.positions : tiles.channels;
+    const double sums = b.all[size_t(b.accumulator)].slots, inner = t.channelsOuter() ? tiles.positions : tiles.channels;
     const double along = std::min(sums, inner), across = std::ceil(sums / inner);
-    const double operands = input * (t.channelsOuter ? along : across) + weights * (t.channelsOuter ? across : along);
+    const double operands = input * (t.channelsOuter() ? along : across) + weights * (t.channelsOuter() ? across : along);
     begin = std::min(begin, input + weights + (tiles.inputs - 1) * std::max(0.0, operands - sums * passes));
   }
-  const double panels = (t.channelsOuter ? tiles.channels : tiles.positions) * tiles.groups;
-  return begin + (panels - 1) * (missing * late + alone);
+  const double sets = (t.channelsOuter() ? tiles.channels : tiles.positions) * tiles.groups;
+  return begin + (sets - 1) * (missing * late + alone);
 }
 
-/// cost() of a tile whose operands are loaded once and whose engines wait for nothing but the first of them: no order, panels or slots
+/// tileWork() of a tile whose operands are loaded once and whose engines wait for nothing but the first of them: no order, stationary operand or slots
 /// make it less. Nothing where tiles may share sums or packed rows.
-Emitter::Cost Emitter::leastCost(const Tile &t) const {
+std::optional<cost::KernelWork> Emitter::leastWork(const Tile &t) const {
   if (!contraction() || !overlaps() || t.depth == 1 || unpacked || kernel.maxima)
-    return {};
-  const double bandwidth = dramBytesPerCycle(machine), perCycle = machine.burstsPerCycle,
-               latency = timing::dramTypicalLatencyCycles(machine);
+    return std::nullopt;
+  const double bandwidth = dramBytesPerCycle(machine);
   const TileCounts tiles = countTiles(t);
   Tile rolled = t;
   if (canRoll(t))
-    rolled.rolling = tilesAlong(P1, t);
+    rolled.lineBuffer = tilesAlong(P1, t);
   const Transfer input = residentInput() ? Transfer() : inputTransfer(rolled);
   const Transfer weights = Transfer::dense(residentWeights() ? 0 : double(weightTileBytes(t)));
   const double inputLoads = residentInput() ? 0 : tiles.positions * tiles.inputs * tiles.groups;
   const double weightLoads = residentWeights() ? 0 : tiles.channels * tiles.inputs * tiles.groups;
-  const double resultShare = tiles.positionShare * tiles.channelShare;
+  const double resultShare = tiles.positionShare * tiles.channelShare, perTile = passCycles(t);
   const Transfer result = resultTransfer(t);
   Transfer moved = input * (inputLoads * tiles.positionShare * tiles.inputShare);
   moved += weights * (weightLoads * tiles.channelShare * tiles.inputShare);
   moved += result * (tiles.results() * resultShare);
-  const double transfer = moved.slots / bandwidth + (inputLoads + weightLoads) * 4;
-  const double perTile = passCycles(t), tensor = perTile * tiles.visits() * tiles.inputShare * resultShare;
-  const double vectorTile = vectorCycles(t), vector = vectorTile * tiles.results() * resultShare;
-  const double firstLoad = (input.slots + weights.slots) / bandwidth, storeTile = result.cycles(bandwidth, perCycle);
-  const double around = latency + tiles.visits() * 12;
-  if (!onChip.hasNeighbours)
-    return {std::max(transfer + perTile * tiles.inputs,
-                     firstLoad + std::max(tensor, perTile * tiles.inputs + vector - vectorTile) + storeTile) +
-                vectorTile + around,
-            moved.bytes / bandwidth};
-  return {std::max({transfer, tensor, vector}) + firstLoad + vectorTile + storeTile + around, moved.bytes / bandwidth};
+  cost::KernelWork work = emptyWork();
+  work.bus = moved.slots / bandwidth;
+  work.sharedBus = moved.bytes / bandwidth;
+  work.loadCount = inputLoads + weightLoads;
+  work.visits = tiles.visits();
+  work.array = perTile * tiles.visits() * tiles.inputShare * resultShare;
+  work.arrayTile = perTile * tiles.inputs;
+  work.vectorTile = vectorCycles(t);
+  work.vector = work.vectorTile * tiles.results() * resultShare;
+  work.firstLoad = (input.slots + weights.slots) / bandwidth;
+  work.storeTile = result.cycles(bandwidth, machine.burstsPerCycle);
+  return work;
 }
 
-Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
+/// Of a kernel with nothing to do.
+cost::KernelWork Emitter::emptyWork() const {
+  cost::KernelWork work;
+  work.hasNeighbours = overlaps() && onChip.hasNeighbours;
+  work.exposesEnds = overlaps() && !onChip.hasNeighbours;
+  work.latency = timing::dramTypicalLatencyCycles(machine);
+  return work;
+}
+
+/// All that a cost model sees of the tile, but for what estimate() adds.
+cost::KernelWork Emitter::tileWork(const Tile &t, const Buffers &b) const {
   const double bandwidth = dramBytesPerCycle(machine), perCycle = machine.burstsPerCycle,
                latency = timing::dramTypicalLatencyCycles(machine);
   const TileCounts tiles = countTiles(t);
@@ -432,13 +454,11 @@ Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
     if (contraction()) {
       const double passes = passCount(t), rows = double(passRows(madeSums(t)));
       const double preload = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
-      perTileTensor = t.overlap ? passCycles(t) : passes * (rows + preload + 20);
+      perTileTensor = t.overlap ? passCycles(t) : passes * (rows + preload + 2 * cost::kHandover);
       tensor = perTileTensor * tiles.visits() * inputShare * tiles.channelShare;
-      if (t.carriesMaxima && !kernel.window(P1).padLow) { // a visit for the sums above each strip
-        const double above = double(madeSums(t)[P0] * carried * t.size[P2]);
-        tensor += passes * std::max(above, double(preloadCycles(machine))) * double(tilesAlong(P0, t) * tilesAlong(P2, t)) *
+      if (const double lead = leadSums(t))
+        tensor += passes * std::max(lead, double(preloadCycles(machine))) * double(tilesAlong(P0, t) * tilesAlong(P2, t)) *
                   tiles.channels * kTiles;
-      }
       // A slot is filled again when its tile has been used: that takes the load, its latency and the use, as often as each slot has a
       // turn. Operands that stay longer have more time.
       auto turns = [&](bool streams, double loads, double slots, double load) {
@@ -462,63 +482,67 @@ Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
   loadCount += sourceCount * outTiles;
   // Pooling from and to tensors on chip is one vector instruction after the other. Its neighbours' results go in between, so that their
   // kernels run beside it, if none takes long.
-  if (onChip.shortWindows && window() && kernel.anchor->weights < 0 && residentInput() && !onChip.storesResult &&
+  if (*onChip.knobs.shortPooling && window() && kernel.anchor->weights < 0 && residentInput() && !onChip.storesResult &&
       residentOf(kernel.output.tensor)) {
     const double drain =
         double(chains.size()) * double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
-    return {(vectorTile - drain + 12) * outTiles + 2 * vectorTile};
+    cost::KernelWork alone;
+    alone.vector = (vectorTile - drain + cost::kVisit) * outTiles + 2 * vectorTile;
+    return alone;
   }
   const double resultShare = tiles.positionShare * tiles.channelShare;
   const double vector = vectorTile * outTiles * resultShare + converting;
   const Transfer result = resultTransfer(t);
   const double storeTile = result.cycles(bandwidth, perCycle), stores = storeTile * outTiles * resultShare;
-  const double load0 = loads[0].loadCycles(bandwidth, machine), load1 = loads[1].loadCycles(bandwidth, machine);
-  if (!t.overlap)
-    return {load0 + load1 + loadCount * (latency + 10) + tensor + vector + stores + outTiles * (latency + 30)};
   const Transfer results = result * (outTiles * resultShare);
-  const double turning = mixed(loads[0].bytes + loads[1].bytes, results.bytes);
+  cost::KernelWork work = emptyWork();
+  work.overlap = !t.overlap     ? cost::KernelWork::Overlap::None
+                 : t.depth == 1 ? cost::KernelWork::Overlap::Stores
+                                : cost::KernelWork::Overlap::All;
+  work.loads[0] = loads[0].loadCycles(bandwidth, machine);
+  work.loads[1] = loads[1].loadCycles(bandwidth, machine);
+  work.turnaround = mixed(loads[0].bytes + loads[1].bytes, results.bytes);
   // Neighbours can use channels that are left out.
-  const double busCycles = (loads[0].bytes + loads[1].bytes + results.bytes) / bandwidth * turning;
-  const double bus = (loads[0].slots + loads[1].slots + results.slots) / bandwidth * turning;
-  const double transfer = std::max({bus, load0, load1, stores}) + loadCount * 4;
-  const double steps = tiles.visits();
-  if (t.depth == 1) // the loads of a tile follow the computation of the one before, beside its store
-    return {(load0 + load1 + stores) * turning + loadCount * latency + tensor + vector + outTiles * 40 +
-                (overlaps() && onChip.hasNeighbours ? vectorTile + storeTile : 0),
-            busCycles};
-  if (t.oneSum) {
+  work.sharedBus = (loads[0].bytes + loads[1].bytes + results.bytes) / bandwidth * work.turnaround;
+  work.bus = (loads[0].slots + loads[1].slots + results.slots) / bandwidth * work.turnaround;
+  work.vector = vector;
+  work.vectorTile = vectorTile;
+  work.stores = stores;
+  work.storeTile = storeTile;
+  work.loadCount = loadCount;
+  work.results = outTiles;
+  work.visits = tiles.visits();
+  work.array = tensor;
+  if (work.overlap != cost::KernelWork::Overlap::All)
+    return work;
+  if (t.singleAccumulator) {
     // Of results that leave in parts DRAM has to move those without a slot of their own before the array can go on.
-    const double drains = double(ceilDiv(t.size[C], drained(t)));
+    const double drains = double(ceilDiv(t.tile[C], drained(t)));
     const double slots = b.results.back() >= 0 ? double(b.all[size_t(b.results.back())].slots) : drains;
     const double moved = std::max(0.0, 1 - slots / drains) * (storeTile + sources.loadCycles(bandwidth, machine));
-    tensor += (outTiles - 1) * (std::max(vectorTile, moved) + 40);
+    work.array += (outTiles - 1) * (std::max(vectorTile, moved) + 4 * cost::kHandover);
   }
   // The results of a run all leave while the next one takes its first input channels.
-  if (const double runs = operands.runs; t.inputsOuter)
-    tensor += (runs - 1) * std::max(0.0, std::max(vector, stores + (sources * outTiles).loadCycles(bandwidth, machine)) / runs -
-                                             tensor / (runs * kTiles));
-  const double firstLoad =
+  if (const double runs = operands.runs; t.kOuter())
+    work.array +=
+        (runs - 1) * std::max(0.0, std::max(vector, stores + (sources * outTiles).loadCycles(bandwidth, machine)) / runs -
+                                       work.array / (runs * kTiles));
+  work.slotTurns = roundTrips;
+  work.arrayTile = perTileTensor * kTiles;
+  work.arrayVisit = perTileTensor / std::max(1.0, kTiles);
+  work.firstLoad =
       overlaps() && contraction()
           ? firstLoads(t, b, tiles, residentInput() ? 0 : input.loadCycles(bandwidth, machine), weightLoad, perTileTensor)
-          : (load0 + load1) / std::max(1.0, steps);
-  if (overlaps() && !onChip.hasNeighbours) { // no engine has other work before its first operands come, or behind its last ones
-    const double perTile = perTileTensor * kTiles;
-    return {std::max({transfer + perTile + vectorTile, firstLoad + std::max(tensor, roundTrips) + vectorTile + storeTile,
-                      firstLoad + perTile + vector + storeTile}) +
-                latency + steps * 12,
-            busCycles};
-  }
-  return {std::max({transfer, tensor, vector, roundTrips}) + firstLoad + latency +
-              perTileTensor / std::max(1.0, kTiles) * 0.05 + vectorTile + storeTile + steps * 12,
-          busCycles};
+          : (work.loads[0] + work.loads[1]) / std::max(1.0, work.visits);
+  return work;
 }
 
 /// Whether the tile takes pieces of a tensor on chip that lie far apart, so that neighbouring tiles meet in all its banks.
 bool Emitter::scatters(const Tile &t) const {
   bool splitsPositions = positions(t) < kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
   const Resident *input = residentInput(), *output = residentOf(kernel.output.tensor);
-  bool splitsInput = contraction() ? t.ic < kernel.anchor->ic : t.size[C] < channels();
-  return (output && !kernel.pool && (output->isPlanar ? splitsPositions : t.size[C] < channels())) ||
+  bool splitsInput = contraction() ? t.tileK < kernel.anchor->ic : t.tile[C] < channels();
+  return (output && !kernel.pool && (output->isPlanar ? splitsPositions : t.tile[C] < channels())) ||
          (input && (input->isPlanar ? splitsPositions : splitsInput));
 }
 
@@ -534,48 +558,38 @@ bool Emitter::crowds(const Buffers &b) const {
   return false;
 }
 
-/// Whether the closed form says too little of it.
-bool Emitter::isDoubtful(const Tile &t) const { return t.carriesMaxima && unpacked && !onChip.banding; }
+/// Whether the work says too little of it: with so short tiles loads count for more than it seems, and the few rows above the first tiles
+/// can get two engines that load side by side out of step, for long.
+bool Emitter::isDoubtful(const Tile &t) const { return t.maxLineBuffer && unpacked && !onChip.banding; }
 
 int64_t Emitter::packedRowBytes(int64_t columns) const {
   return unpacked->axes[0].span(kernel.sums({1, columns, 1, 1})[P0]) * unpacked->input.stride[P0] * loadedBytes();
 }
 
 double Emitter::leastEstimate(const Tile &t) const {
-  const Cost least = leastCost(t);
+  const std::optional<cost::KernelWork> least = leastWork(t);
   // Sums in another order may be a little less.
   constexpr double kRounding = 1 - 1e-9;
-  return kRounding * (kOverlap * least.cycles + (onChip.hasNeighbours ? kBusShare * least.busCycles : 0));
+  return least ? kRounding * cost::checked(network.costModel->cyclesOfKernel(*least)) : 0;
 }
 
-double Emitter::estimate(const Tile &t, const Buffers &b, const Cost &cost, bool ownBanks) const {
-  double estimate = cost.cycles;
+double Emitter::estimate(const Tile &t, const Buffers &b, cost::KernelWork work, bool ownBanks) const {
   // Slots that share a bank make engines wait for each other.
-  if (t.overlap)
-    estimate *= ownBanks ? kOverlap : 1.18;
+  work.bankConflicts += t.overlap && !ownBanks;
+  work.bankConflicts += scatters(t);
+  work.mustGain = isDoubtful(t);
   // Rows that are loaded may lie in a bank with those that are read.
-  if (t.rolling > 1 && !unpacked)
-    estimate *= 1.05;
-  if (overlaps() && onChip.hasNeighbours && !onChip.banding && crowds(b))
-    estimate *= 1.05;
+  work.crowdings += rollsInput(t);
+  work.crowdings += overlaps() && onChip.hasNeighbours && !onChip.banding && crowds(b);
+  // Results that all come together, and sums that fill the accumulator, are in the neighbours' way.
+  work.crowdings += t.kOuter() && onChip.hasNeighbours && tilesTogether(t) < tileCount(t);
   // In a group the vector engine is with other kernels for a band: the array goes on if there is room for its sums.
   if (onChip.banding && contraction() &&
       int64_t(b.all[size_t(b.accumulator)].slots) * positions(t) < 2 * bandRows() * bandColumns())
-    estimate *= 1.1;
-  if (scatters(t))
-    estimate *= 1.2;
-  // Results that all come together, and sums that fill the accumulator, are in the neighbours' way.
-  if (t.inputsOuter && onChip.hasNeighbours && tilesTogether(t) < tileCount(t))
-    estimate *= 1.05;
+    work.crowdings += 2;
   // Short rows are more of a load on DRAM, and on the kernels beside, than they seem.
-  if (t.size[P1] > 1 && t.size[P0] < kernel.extent[P0] && unpacked)
-    estimate *= 1.02;
-  if (isDoubtful(t))
-    estimate *= kDoubtCarried;
-  // What hides behind this kernel's passes is missing for its neighbours' loads.
-  if (overlaps() && onChip.hasNeighbours)
-    estimate += kBusShare * cost.busCycles;
-  return estimate;
+  work.doubts += t.tile[P1] > 1 && t.tile[P0] < kernel.extent[P0] && unpacked;
+  return cost::checked(network.costModel->cyclesOfKernel(work));
 }
 
 /// Its steps, alone.
@@ -599,8 +613,7 @@ std::vector<schedule::Step> Emitter::trialOf(const Tile &candidate) {
 
 /// Whether a program of so many cycles is so short that one can see what its code takes to come from DRAM.
 bool Emitter::codeCounts(double cycles) const {
-  constexpr double kCodeBytes = 4096, kShare = 0.025; // of one kernel in loops
-  return !onChip.hasNeighbours && kCodeBytes / dramBytesPerCycle(machine) > kShare * cycles;
+  return !onChip.hasNeighbours && cost::kShortProgram / dramBytesPerCycle(machine) > cycles;
 }
 
 double Emitter::tryTile(const Tile &candidate) {
@@ -610,7 +623,7 @@ double Emitter::tryTile(const Tile &candidate) {
     for (const schedule::Block &block : step.compute)
       triedOperations += block.operations.size();
   }
-  const double cycles = schedule::estimateOverlapped(std::move(trial), machine);
+  const double cycles = cost::checked(network.costModel->cyclesOfSteps(schedule::overlappedWork(std::move(trial), machine)));
   if (!codeCounts(cycles))
     return cycles;
   schedule::TileProgram program = schedule::overlap(trialOf(candidate), machine);
@@ -619,25 +632,25 @@ double Emitter::tryTile(const Tile &candidate) {
   const uint64_t words = schedule::wordsOf(schedule::reroll(program, machine));
   const double fetch = double(words * isa::kWordBytes) / dramBytesPerCycle(machine);
   // Code takes the bus from what it loads, and some of it has to be there before anything else comes.
-  return std::max(cycles + kCodeFirst * fetch, cost(tile, buffers).busCycles + fetch);
+  return std::max(cycles + cost::kExposedCode * fetch, tileWork(tile, buffers).sharedBus + fetch);
 }
 
 Ranking Emitter::rankWays(const Tile &t, double estimate, double least) {
-  double doubt = estimate / least > 1.15 ? 1.02 : 1;
+  double doubt = estimate / least > cost::kLeastGain ? 1 + cost::kEstimateError : 1;
   // As above: short rows are more than they seem.
-  if (packsPlanes() && t.size[P0] < kernel.extent[P0] && packedRowBytes(t.size[P0]) < kBurst)
-    doubt *= 1.02;
+  if (packsPlanes() && t.tile[P0] < kernel.extent[P0] && packedRowBytes(t.tile[P0]) < kBurst)
+    doubt *= 1 + cost::kEstimateError;
   if (isDoubtful(t))
-    doubt *= kDoubtCarried;
+    doubt *= cost::kLeastGain;
   double busCycles = 0; // neighbours want the bus as well
   if (Buffers b = plan(t); onChip.hasNeighbours && allocate(b))
-    busCycles = cost(t, b).busCycles;
+    busCycles = tileWork(t, b).sharedBus;
   // To write so many tiles out, for each way and size again, takes minutes and all memory: the closed form has to do.
   constexpr double kMostTried = 1 << 17;
   const bool isTried = countTiles(t).visits() <= kMostTried;
   Ranking ways;
   for (const Tile &way : waysToLoad(t, codeCounts(estimate)))
-    ways.push_back({isTried ? tryTile(way) * doubt + kBusShare * busCycles : estimate, way});
+    ways.push_back({isTried ? tryTile(way) * doubt + cost::kHiddenBus * busCycles : estimate, way});
   std::stable_sort(ways.begin(), ways.end(), [](const auto &x, const auto &y) { return x.first < y.first; });
   return ways;
 }

@@ -103,7 +103,7 @@ std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent
     }
   // Every group is a loop of its own.
   constexpr int64_t kCyclesPerLoop = 12;
-  int64_t blocks = ceilDiv(std::min(tile.ic, a.ic), machine.rows) * ceilDiv(size[C], machine.cols);
+  int64_t blocks = ceilDiv(std::min(tile.tileK, a.ic), machine.rows) * ceilDiv(size[C], machine.cols);
   if (groups.empty() || groups[0].low[0] + groups[0].low[1] + groups[0].high[0] + groups[0].high[1] > 0 ||
       saved * blocks <= kCyclesPerLoop * int64_t(groups.size()) || !keepDistance(groups, size))
     return {};
@@ -144,7 +144,7 @@ bool Emitter::keepDistance(llvm::ArrayRef<Taps> joined, const Extent &size) cons
 
 /// Where rows of sums go round in their slot, those that follow one another there.
 void Emitter::passes(TileStep &step, const Products &products, const Visit &visit) {
-  if (!keepsSums(tile))
+  if (!hasSumLineBuffer(tile))
     return boxPasses(step, products, visit);
   const int64_t ring = kernel.window(P1).kernel;
   for (int64_t row = 0, count; row < products.size[P1]; row += count) {
@@ -205,14 +205,14 @@ void Emitter::boxPasses(TileStep &step, const Products &products, const Visit &v
 void Emitter::windowPasses(TileStep &step, const Visit &visit, const Extent &size, unsigned inputSlot, const OnArray &onArray) {
   const Anchor &a = *kernel.anchor;
   const int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes), first = blocks - onArray.blocks,
-                most = mostArrayBlocks(blocks);
+                most = mostArrayBlocks(tile, blocks);
   const Buffer &diagonals = buffers.all[size_t(buffers.diagonals)];
   bool miss;
   const unsigned slot = acquire(diagonals, {visit.origin[C]}, miss);
   if (miss) {
     uint64_t from = diagonalsAddress;
-    for (const Range &tile : llvm::ArrayRef(channelTiles).take_front(channelTileOf(visit.origin[C])))
-      from += uint64_t(mostArrayBlocks(ceilDiv(tile.size(), lanes)) * diagonalBytes());
+    for (const Range &before : llvm::ArrayRef(channelTiles).take_front(channelTileOf(visit.origin[C])))
+      from += uint64_t(mostArrayBlocks(tile, ceilDiv(before.size(), lanes)) * diagonalBytes());
     addLoad(step, diagonals, slot, weightUnit(tile), from, 1, {{most * diagonalBytes(), 1, 1, 0, 0}}, 0);
   }
   Products products;

@@ -8,12 +8,6 @@
 using namespace tw;
 using namespace tw::accel;
 
-bool Emitter::isAskedFor(const Tile &t) const {
-  const KernelPlan &r = kernel.plan;
-  return (!r.loopOrder || *r.loopOrder == loopOrderOf(t)) && (!r.stationary || *r.stationary == stationaryOf(t)) &&
-         (!r.overlap || *r.overlap == t.overlap) && (!r.singleAccumulator || *r.singleAccumulator == t.oneSum);
-}
-
 llvm::Error Emitter::checkRequest() const {
   const KernelPlan &r = kernel.plan;
   auto refuseAs = [&](const char *knob, const std::string &what, auto found, const std::string &allowed) {
@@ -28,33 +22,19 @@ llvm::Error Emitter::checkRequest() const {
   if ((r.banks || r.afterPrevious) && onChip.banding)
     return refuseAs(r.banks ? "banks" : "after_previous", r.banks ? "the first of banks" : "after_previous",
                     r.banks ? std::to_string((*r.banks)[0]) : "given", "is in a fusion group, beside other kernels");
-  for (auto [name, cut] : {std::pair("first_split", r.firstSplit), std::pair("last_split", r.lastSplit)}) {
-    if (cut && !canCut())
-      return refuse(
-          name, llvm::formatv("[{0}, {1}]", cut->tiles, cut->positions).str(),
-          "is no product of schedule pipelined or search beside others whose positions along x are rows of one matrix");
+  for (const KnobRule &rule : knobRules()) {
+    if (!rule.whyNot || rule.isOf(*this) || Tile().meets(rule.knob, r))
+      continue;
+    KernelPlan asked;
+    plan::TileKnobs::copy(rule.knob, r, asked);
+    const std::string text = plan::print(asked); // "name = value"
+    const auto [name, value] = llvm::StringRef(text).split(" = ");
+    return refuse(name.str().c_str(), value.str(), rule.whyNot(*this));
   }
   if (r.lastSplit && isKOuter(r.loopOrder) && !comesLateEnough(*r.lastSplit))
     return refuse("last_split", llvm::formatv("[{0}, {1}]", r.lastSplit->tiles, r.lastSplit->positions).str(),
                   "adds each block of input channels to all positions, and parts of so few would come to their sums too soon");
-  if (r.sumLineBuffer.value_or(false) && !canKeepSums())
-    return refuse(
-        "sum_line_buffer", "true",
-        "is no product of schedule pipelined or search beside others whose sums are seen by whole windows that share rows");
-  if (r.maxLineBuffer.value_or(false) && !carried)
-    return refuse(
-        "max_line_buffer", "true",
-        "is no product of schedule pipelined or search beside others with whole windows of sums, two of which share rows");
-  if (r.smallFirstTile.value_or(false) && (!hasOpenEnds() || !constantWeights() || unpacked))
-    return refuse("small_first_tile", "true",
-                  "is no contraction with constant weights and unpacked taps that has a program of schedule pipelined or "
-                  "search to itself");
-  if (r.smallLastTile.value_or(false) && !hasOpenEnds())
-    return refuse("small_last_tile", "true", "is no contraction that has a program of schedule pipelined or search to itself");
   if (r.wideStart.value_or(false)) {
-    if (!isFirstOfArray())
-      return refuse("wide_start", "true",
-                    "is not the first contraction of a program of schedule pipelined or search, outside a fusion group");
     if (r.depth == 1)
       return refuse("wide_start", "true", "has depth 1, with one accumulator");
     if (r.singleAccumulator.value_or(false))
@@ -69,7 +49,7 @@ llvm::Error Emitter::checkRequest() const {
   if (r.lineBuffer > 1) {
     auto sharesRows = [&] {
       if (unpacked)
-        return ((canKeepSums() && onChip.keepsSums) || packsOnChip()) && copiedRows(kernel, *unpacked, machine) > 0;
+        return (wanted.sumLineBuffer.value_or(false) || packsOnChip()) && copiedRows(kernel, *unpacked, machine) > 0;
       if (!kernel.anchor || residentInput() || onChip.banding)
         return false;
       const WindowAxis &h = kernel.anchor->axes[1];
@@ -79,17 +59,6 @@ llvm::Error Emitter::checkRequest() const {
     if (!sharesRows())
       return refuse("line_buffer", r.lineBuffer, "has no tiles whose windows share rows of an input in DRAM");
   }
-  if (r.arrayChannels.value_or(0) && !canUseBothEngines(kernel, machine))
-    return refuse("array_channels", *r.arrayChannels,
-                  "is no window of int8 channels, or of floats under --math finite, with constant weights, or machine '" +
-                      machine.name + "' has no array of that type with as many rows and columns as lanes");
-  if (r.arrayChannels.value_or(0) > channels())
-    return refuse("array_channels", *r.arrayChannels, llvm::formatv("has {0} of them", channels()));
-  if (r.singleLoader.value_or(false) && (!hasOpenEnds() || unpacked))
-    return refuse("single_loader", "true",
-                  "is no contraction with unpacked taps that has a program of schedule pipelined or search to itself");
-  if (r.singleLoader.value_or(false) && machine.loadEngines == 1)
-    return refuse("single_loader", "true", "has one load engine anyway");
   if (!contraction())
     return llvm::Error::success();
   const Anchor &a = *kernel.anchor;

@@ -393,26 +393,26 @@ void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size
 /// Whether tiles one below the other share rows of an input from DRAM, and one at a time needs them.
 bool Emitter::canRoll(const Tile &t) const {
   if (unpacked)
-    return (keepsSums(t) || packsOnChip()) && tilesAlong(P1, t) > 1 && copiedRows(kernel, *unpacked, machine) > 0;
-  if (!overlaps() || !kernel.anchor || kernel.maxima || residentInput() || onChip.banding || t.size[P2] != 1 || t.depth == 1)
+    return (hasSumLineBuffer(t) || packsOnChip()) && tilesAlong(P1, t) > 1 && copiedRows(kernel, *unpacked, machine) > 0;
+  if (!overlaps() || !kernel.anchor || kernel.maxima || residentInput() || onChip.banding || t.tile[P2] != 1 || t.depth == 1)
     return false;
   const Anchor &a = *kernel.anchor;
   const WindowAxis &h = a.axes[1];
-  if ((contraction() && a.pixels.count > 1) || h.span(1) <= h.stride || t.size[P1] >= kernel.extent[P1])
+  if ((contraction() && a.pixels.count > 1) || h.span(1) <= h.stride || t.tile[P1] >= kernel.extent[P1])
     return false;
-  return !contraction() || (onChip.hasNeighbours && t.ic >= a.ic && a.groups == 1 && !a.batchAxis && !t.channelsOuter &&
-                            !t.inputsOuter && t.panel == Tile::NoPanel);
+  return !contraction() || (onChip.hasNeighbours && t.tileK >= a.ic && a.groups == 1 && !a.batchAxis && !t.channelsOuter() &&
+                            !t.kOuter() && t.stationary == Stationary::None);
 }
 
 int64_t Emitter::rollingRows(const Tile &t) const {
-  return kernel.anchor->axes[1].span(std::min(t.rolling * t.size[P1], kernel.extent[P1]));
+  return kernel.anchor->axes[1].span(std::min(t.lineBuffer * t.tile[P1], kernel.extent[P1]));
 }
 
 /// As many tiles as there is room for, and as leave half of it to the kernels beside; a load must find room beside the tile that is read.
-llvm::SmallVector<int64_t, 4> Emitter::rollings(const Tile &t) const {
-  llvm::SmallVector<int64_t, 4> counts{1};
+Emitter::Values Emitter::lineBuffers(const Tile &t) const {
+  Values counts{1};
   if (!canRoll(t))
-    return kernel.plan.lineBuffer > 1 ? llvm::SmallVector<int64_t, 4>() : counts;
+    return counts;
   if (kernel.plan.lineBuffer)
     return {kernel.plan.lineBuffer};
   if (unpacked) { // a way to load tiles, or the only one that there is room for
@@ -421,21 +421,21 @@ llvm::SmallVector<int64_t, 4> Emitter::rollings(const Tile &t) const {
   }
   const WindowAxis &h = kernel.anchor->axes[1];
   Tile column = t;
-  column.size[P1] = kernel.extent[P1];
+  column.tile[P1] = kernel.extent[P1];
   if (!exceedsMemory(plan(column))) // nothing is loaded twice anyway
     return counts;
   Buffers b = plan(t);
   const Buffer &input = b.all[size_t(b.input)];
-  const int64_t tile = h.span(t.size[P1]), rowBytes = input.bytes / tile;
+  const int64_t tile = h.span(t.tile[P1]), rowBytes = input.bytes / tile;
   int64_t others = 0;
   for (const Buffer &buffer : b.all)
     if (buffer.memory == 0 && &buffer != &input)
       others += roundUp(buffer.bytes, int64_t(machine.scratchpads[0].bankBytes())) * buffer.slots;
   for (int64_t bytes : {capacityOf(input), capacityOf(input) / 2}) {
-    const int64_t rows = (bytes - others) / rowBytes, all = ceilDiv(kernel.extent[P1], t.size[P1]);
+    const int64_t rows = (bytes - others) / rowBytes, all = ceilDiv(kernel.extent[P1], t.tile[P1]);
     if (rows < 2 * tile)
       continue;
-    const int64_t most = std::min((rows - tile) / (t.size[P1] * h.stride) + 1, all);
+    const int64_t most = std::min((rows - tile) / (t.tile[P1] * h.stride) + 1, all);
     const int64_t count = ceilDiv(all, ceilDiv(all, most)); // in equal parts
     if (count != counts.back())
       counts.push_back(count);
@@ -443,26 +443,11 @@ llvm::SmallVector<int64_t, 4> Emitter::rollings(const Tile &t) const {
   return counts;
 }
 
-llvm::SmallVector<std::pair<bool, int64_t>, 4> Emitter::sharings(Tile t) const {
-  llvm::SmallVector<std::pair<bool, int64_t>, 4> all;
-  for (bool carries : {false, true}) {
-    // In bands there is room for it, or there is not.
-    const bool isOther = carried && onChip.banding && carries != onChip.banding->carriesMaxima;
-    t.carriesMaxima = carries;
-    if (isOther || carries != kernel.plan.maxLineBuffer.value_or(carries) ||
-        (carries && !(onChip.carriesMaxima && canCarryMaxima(t))))
-      continue;
-    for (int64_t rolling : rollings(t))
-      all.push_back({carries, rolling});
-  }
-  return all;
-}
-
 double Emitter::rowsLoaded(const Tile &t) const {
   const WindowAxis &h = kernel.anchor->axes[1];
   int64_t loaded = 0;
-  for (int64_t row = 0; row < kernel.extent[P1]; row += t.rolling * t.size[P1]) {
-    const int64_t count = std::min(t.rolling * t.size[P1], kernel.extent[P1] - row), first = row * h.stride - h.padLow;
+  for (int64_t row = 0; row < kernel.extent[P1]; row += t.lineBuffer * t.tile[P1]) {
+    const int64_t count = std::min(t.lineBuffer * t.tile[P1], kernel.extent[P1] - row), first = row * h.stride - h.padLow;
     loaded += std::min(first + h.span(count), h.inputSize) - std::max<int64_t>(first, 0);
   }
   return double(loaded);
@@ -627,18 +612,18 @@ void Emitter::loadWeights(TileStep &step, const Extent &origin, const Extent &si
     int64_t taps = a.axes[0].kernel * a.weightRows(), block = rows * cols * es;
     // All ic tiles before this one are full.
     int64_t kAll = 0;
-    for (int64_t k0 = 0; k0 < a.ic; k0 += tile.ic)
-      kAll += ceilDiv(std::min(tile.ic, a.ic - k0), rows);
+    for (int64_t k0 = 0; k0 < a.ic; k0 += tile.tileK)
+      kAll += ceilDiv(std::min(tile.tileK, a.ic - k0), rows);
     int64_t nAll = 0;
     for (const Range &n : channelTiles)
       nAll += ceilDiv(n.size(), cols);
     // A part of an ic tile is a part of every tap.
-    int64_t inTile = k % tile.ic, tileBlocks = ceilDiv(std::min(tile.ic, a.ic - (k - inTile)), rows);
+    int64_t inTile = k % tile.tileK, tileBlocks = ceilDiv(std::min(tile.tileK, a.ic - (k - inTile)), rows);
     int64_t before =
         ((batch * a.groups + group) * nAll * kAll + origin[C] / cols * kAll + (k - inTile) / rows * nBlocks) * taps;
     addLoad(step, b, slot, weightUnit(tile), weightsAddress + uint64_t((before + inTile / rows) * block), unsigned(es),
             {{kBlocks * rows * cols, es, es, 0, 0}, {nBlocks * taps, tileBlocks * block, kBlocks * block, 0, 0}}, 0);
-    if (onChip.asMade != AsMade::No)
+    if (onChip.streaming != Streaming::None)
       waitForBanks(step, b, slot);
     return;
   }

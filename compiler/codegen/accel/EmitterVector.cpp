@@ -395,11 +395,11 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
     if (kernel.maxima && i == 0) {
       const HeldSums sums{v.a_address, accBlock, heldSums(size)};
       const size_t first = step.compute.size();
-      if (tile.carriesMaxima)
+      if (tile.maxLineBuffer)
         addCarried(step, v, origin, size, sums, add);
       else
         forEachWindowSize(v, origin, size, add);
-      if (!keepsSums(tile))
+      if (!hasSumLineBuffer(tile))
         guardSums(step, first, sums, blocks);
       continue;
     }
@@ -434,7 +434,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
 
 /// Instructions for the parts of a window, and in its place the one that puts together what they give.
 void Emitter::addWindowParts(TileStep &step, isa::Vector &whole) const {
-  const auto parts = windowParts();
+  const auto parts = windowParts(tile);
   if (parts.empty())
     return;
   const LaneType type = partType(*kernel.anchor);
@@ -677,7 +677,8 @@ void Emitter::addVector(TileStep &step, isa::Vector whole, int64_t apart) const 
   if (whole.window_step && goesDown() && !packsRows()) // bands are cut across the rows first
     goDown(whole);
   const int64_t blocks = whole.counts[3], most = int64_t(machine.accumulatorRows()) / 2;
-  const bool isCut = onChip.banding && window(), byBlock = tile.byBlock && whole.a_memory == unsigned(isa::Memory::Accumulator);
+  const bool isCut = onChip.banding && window(),
+             byBlock = tile.drainByBlock && whole.a_memory == unsigned(isa::Memory::Accumulator);
   const int64_t parts = isCut ? ceilDiv(int64_t(timing::timeOf(whole, machine).occupancy), most) : byBlock ? blocks : 1;
   const int64_t part = ceilDiv(blocks, parts);
   for (int64_t first = 0, count; first < blocks; first += count) {

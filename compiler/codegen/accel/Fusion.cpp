@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/accel/Chain.h"
 #include "compiler/codegen/accel/Emitter.h"
+#include "compiler/cost/Constants.h"
 
 #include "isa/timing/Dram.h"
 
@@ -92,33 +93,15 @@ bool Fusion::isSameChoice(const Fusion &other) const {
 }
 
 namespace {
-constexpr int64_t kAlignment = 256;              ///< of buffers: what rounding may cost each
-constexpr int64_t kGoodPass = 64;                ///< positions that hide a preload well
-constexpr double kCyclesPerLoop = 24;            ///< of passes: to begin it, and for its results
-constexpr double kSharedBanks[] = {1.3, 1.1, 1}; ///< how much longer kernels take whose buffers share banks, by Group::Banks
-constexpr double kRoom = 0.9375;                 ///< of a memory, for a group
-constexpr double kRoomBeside = 0.8125;           ///< the same, for one behind a kernel that runs between its steps
-constexpr int64_t kRoomForOthers = 8;            ///< beside them, this part of the accumulator at least
+constexpr int64_t kAlignment = 256;   ///< of buffers: what rounding may cost each
+constexpr int64_t kGoodPass = 64;     ///< positions that hide a preload well
+constexpr int64_t kRoomForOthers = 8; ///< beside them, this part of the accumulator at least
 constexpr int64_t kRing = -1;
 /// Rows that a run holds for each that it shares with the next one, the most of them first, a ring before them; 0: no runs, but two
 /// slots of a band each.
 constexpr int64_t kRunLengths[] = {kRing, 8, 4, 2, 1, 0};
 constexpr int64_t kLeastPerRun = 3; ///< bands: when a run ends, the last two are still to be read
-constexpr double kLiked = 1e12;     ///< cycles: more than any network takes
 constexpr int64_t kLineRoom = 5;    ///< quarters of a line of maxima, as the last strip may be narrower than its slot
-constexpr double kLeastGain = 0.02; ///< of the time of a group's kernels
-
-/// What limits a kernel, in cycles, if nothing else does.
-struct Cycles {
-  double array = 0, vector = 0, dram = 0;
-  double longest() const { return std::max({array, vector, dram}); }
-  Cycles &operator+=(const Cycles &other) {
-    array += other.array;
-    vector += other.vector;
-    dram += other.dram;
-    return *this;
-  }
-};
 
 /// Cycles that a group saves at most, and what it must save to be worth it.
 struct Gain {
@@ -134,8 +117,10 @@ public:
         capacity(int64_t(machine.scratchpads[0].capacityBytes) - uses.spare), shaped(rowsOfMatrices(uses.kernels, machine)) {
     for (auto [kernel, rows] : llvm::zip_equal(uses.kernels, shaped))
       kernels.push_back(rows ? &*rows : kernel);
-    for (const Kernel *kernel : uses.kernels)
+    for (const Kernel *kernel : uses.kernels) {
       carried.push_back(carriedSums(*kernel, machine));
+      arrayChannels.push_back(accel::arrayChannels(*kernel, machine));
+    }
     for (const Kernel *kernel : kernels) {
       weightsOf.push_back(weightBytes(*kernel));
       parametersOf.push_back(parameterBytes(*kernel));
@@ -160,6 +145,7 @@ private:
   std::vector<int64_t> weightsOf, parametersOf; ///< per kernel: bytes
   std::vector<bool> hasPackedTaps;              ///< per kernel
   std::vector<int64_t> partsOf;                 ///< per kernel: windowParts()
+  std::vector<int64_t> arrayChannels;           ///< per kernel: arrayChannels()
   /// Per kernel: what it writes, if that can go on in bands.
   std::vector<std::optional<RowsBetween>> edges;
 
@@ -184,17 +170,16 @@ private:
   int64_t parameterBytes(const Kernel &kernel) const;
   /// Rows of sums that its windows find in the accumulator, if it keeps them.
   int64_t sharedSums(const Kernel &kernel) const {
-    return kernel.plan.sumLineBuffer.value_or(uses.keepsSums) ? kernel.sharedSums() : 0;
+    return kernel.plan.sumLineBuffer.value_or(*uses.knobs.sumLineBuffers) ? kernel.sharedSums() : 0;
   }
   /// Rows of sums that it need not make in bands of so many rows.
   int64_t sumsFound(unsigned k, const Banding *banding, int64_t rows) const {
-    return !banding ? 0 : banding->carriesMaxima ? carried[k] : banding->strips && rows == 1 ? sharedSums(*kernels[k]) : 0;
+    return !banding ? 0 : banding->maxLineBuffer ? carried[k] : banding->strips && rows == 1 ? sharedSums(*kernels[k]) : 0;
   }
   /// Blocks of channels of each row of its window that the array computes, on average and at most.
-  int64_t arrayChannels(unsigned k) const { return uses.arrayChannels.empty() ? 0 : uses.arrayChannels[k]; }
   int64_t blocksOf(unsigned k) const { return ceilDiv(kernels[k]->extent[C], machine.lanes); }
-  double arrayBlocks(unsigned k) const { return double(blocksOf(k) * arrayChannels(k)) / double(kernels[k]->extent[C]); }
-  int64_t mostArrayBlocks(unsigned k) const { return accel::mostArrayBlocks(*kernels[k], arrayChannels(k), blocksOf(k)); }
+  double arrayBlocks(unsigned k) const { return double(blocksOf(k) * arrayChannels[k]) / double(kernels[k]->extent[C]); }
+  int64_t mostArrayBlocks(unsigned k) const { return accel::mostArrayBlocks(*kernels[k], arrayChannels[k], blocksOf(k)); }
   int64_t sumsMade(const Kernel &kernel, int64_t rows, const Banding *banding) const;
   /// Bytes of a step of the kernel's own loop over `rows` of its result: what is streamed through scratchpad 0. Load engines that take
   /// turns need two slots each.
@@ -209,17 +194,11 @@ private:
   int64_t askedBeside(const Group &group) const;
   bool place(Group &group, std::string *why = nullptr) const;
   std::optional<Group> plan(unsigned first, unsigned last, int64_t rowsPerBand, std::string *why = nullptr) const;
-  Cycles cyclesOf(unsigned k, const Group *group) const;
+  cost::EngineCycles cyclesOf(unsigned k, const Group *group) const;
   Gain mostGainOf(const Group &group) const;
   double costOf(const Group &group) const;
   std::vector<Reserved> reserve(const std::vector<Group> &groups) const;
   void settle(Fusion &fusion);
-  int64_t likedIn(unsigned first, unsigned last) const {
-    int64_t count = 0;
-    for (unsigned k = first; k < last; ++k)
-      count += !uses.likesBands.empty() && uses.likesBands[outputOf(k)];
-    return count;
-  }
   bool isWanted(const Group &group) const { return rowsWanted(group.first) > 0; }
   int64_t rowsWanted(unsigned k) const { return outputOf(k) < uses.wantedBands.size() ? uses.wantedBands[outputOf(k)] : 0; }
   void takeWanted(Fusion &fusion) const;
@@ -275,7 +254,7 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
     const Banding &banding = group.kernels[k - group.first];
     const int64_t found = sumsFound(k, &banding, rows);
     sums[P1] = std::max(found, sums[P1] - found);
-    if (banding.carriesMaxima)
+    if (banding.maxLineBuffer)
       bytes += roundUp(width * channels / machine.lanes * machine.accumulatorRowBytes() * kLineRoom / 4, alignment);
     const int64_t row = a->axes[0].kernel * a->ic, column = a->axes[1].span(sums[P1]) * row;
     if (banding.copiedRows && rows == 1) { // a slot for each strip, and one more
@@ -439,8 +418,8 @@ void Fuser::placeSums(Group &group) const {
         banding.strips = strips;
         banding.copiedRows = copiedRows(kernel, *kernel.anchor, machine);
       }
-    banding.carriesMaxima =
-        carried[group.first + i] && !banding.strips && kernel.plan.maxLineBuffer.value_or(group.carriesMaxima);
+    banding.maxLineBuffer =
+        carried[group.first + i] && !banding.strips && kernel.plan.maxLineBuffer.value_or(group.maxLineBuffers);
     others += usesArray(i) && !banding.strips;
   }
   const int64_t half = kept + (all - kept) / row / 2 * row;
@@ -484,8 +463,10 @@ std::array<int64_t, 2> Fuser::leastBytes(unsigned k, bool goesOn) const {
 bool Fuser::place(Group &group, std::string *why) const {
   const unsigned wm = weightMemory();
   const Kernel *before = group.first ? kernels[group.first - 1] : nullptr;
-  const bool isShared = uses.isInterleaved && before && !before->anchor && before->copies.empty();
-  const int64_t room = std::min(int64_t((isShared ? kRoomBeside : kRoom) * double(capacity)), capacity - askedBeside(group));
+  const bool isShared =
+      uses.knobs.priority == plan::Priority::Interleaved && before && !before->anchor && before->copies.empty();
+  const int64_t room =
+      std::min(int64_t((isShared ? cost::kRoom : cost::kGroupRoom) * double(capacity)), capacity - askedBeside(group));
   placeSums(group);
   std::vector<int64_t> mostRows; // of a band
   for (const Banding &kernel : group.kernels) {
@@ -588,9 +569,9 @@ bool Fuser::place(Group &group, std::string *why) const {
   if (placeRuns(false) || (llvm::any_of(llvm::seq(group.kernels.size()), isLarge) && placeRuns(true)))
     return true;
   if (why && !areThere)
-    *why = "a row belongs to more than two bands of " + std::to_string(group.rowsPerBand) + " rows";
+    *why = "a row belongs to more than two row tiles of " + std::to_string(group.rowsPerBand) + " rows";
   else if (why)
-    *why = "bands of " + std::to_string(group.rowsPerBand) + " rows and the buffers beside them take " +
+    *why = "row tiles of " + std::to_string(group.rowsPerBand) + " rows and the buffers beside them take " +
            std::to_string(group.bytes) + " bytes of " + machine.scratchpads[0].name + ", which has " + std::to_string(room) +
            " for them";
   return false;
@@ -620,16 +601,16 @@ std::optional<Group> Fuser::plan(unsigned first, unsigned last, int64_t rowsPerB
   }
   if (!cutRows(group)) {
     if (why)
-      *why = "bands of " + std::to_string(rowsPerBand) + " rows are not two or more";
+      *why = "row tiles of " + std::to_string(rowsPerBand) + " rows are not two or more";
     return std::nullopt;
   }
   // A row of maxima takes room, and where that is scarce buffers share banks.
   std::optional<Group> best;
-  auto carries = [](const Banding &banding) { return banding.carriesMaxima; };
-  for (bool carriesMaxima : {false, true}) {
-    group.carriesMaxima = carriesMaxima;
-    if ((carriesMaxima && !uses.carriesMaxima) || !place(group, why) ||
-        (carriesMaxima && llvm::none_of(group.kernels, carries)))
+  auto hasLineBuffer = [](const Banding &banding) { return banding.maxLineBuffer; };
+  for (bool maxLineBuffers : {false, true}) {
+    group.maxLineBuffers = maxLineBuffers;
+    if ((maxLineBuffers && !*uses.knobs.maxLineBuffers) || !place(group, why) ||
+        (maxLineBuffers && llvm::none_of(group.kernels, hasLineBuffer)))
       continue;
     if (!best || mostGainOf(group).most > mostGainOf(*best).most)
       best = group;
@@ -651,7 +632,7 @@ int64_t Fuser::sumsMade(const Kernel &kernel, int64_t rows, const Banding *bandi
   };
   const int64_t high = fitting(h, int64_t(std::sqrt(double(held))), rows), wide = fitting(w, held / h.span(high), width);
   const double again = double(positions) * double(h.span(high) * w.span(wide)) / double(high * wide);
-  if (banding && banding->carriesMaxima)
+  if (banding && banding->maxLineBuffer)
     return int64_t(double(positions * h.stride * w.span(wide)) / double(wide));
   const bool goesOn = banding && banding->strips;
   const int64_t shared = sharedSums(kernel);
@@ -662,14 +643,14 @@ int64_t Fuser::sumsMade(const Kernel &kernel, int64_t rows, const Banding *bandi
 }
 
 /// What the engines and the DRAM have to do for a kernel, in a group or on its own.
-Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
+cost::EngineCycles Fuser::cyclesOf(unsigned k, const Group *group) const {
   const Kernel &kernel = *kernels[k];
   const Banding *banding = group ? &group->kernels[k - group->first] : nullptr;
   const BandedTensor *input = group ? group->inputOf(k - group->first) : nullptr;
   const BandedTensor *output = group ? group->outputOf(k - group->first) : nullptr;
   const Anchor *a = kernel.anchor ? &*kernel.anchor : nullptr;
   const int64_t lanes = machine.lanes, width = kernel.extent[P0], blocks = ceilDiv(kernel.extent[C], lanes);
-  Cycles cycles;
+  cost::EngineCycles cycles;
   double positions = double(width * kernel.extent[P1] * kernel.extent[P2]);
   std::vector<Range> bands = banding ? banding->rows : std::vector<Range>{{0, kernel.extent[P1]}};
   double loads = 0, rereads = 0;
@@ -692,7 +673,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
       for (int64_t part; left > 0; left -= part) {
         part = std::min(left, most);
         const int64_t tiles = ceilDiv(part * ceilDiv(a->oc, machine.cols), most);
-        cycles.array += passes * std::max(double(part), least) + kCyclesPerLoop * double(tiles);
+        cycles.array += passes * std::max(double(part), least) + 2 * cost::kVisit * double(tiles);
       }
     }
     if (weights > weightLimit())
@@ -729,7 +710,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
       const int64_t before = w.kernel * int64_t(bands.size()) + (w.kernel - columns) * kernel.extent[P1];
       cycles.vector += double(blocks * h.kernel * before);
     }
-    cycles.vector += positions * last + kCyclesPerLoop * double(bands.size());
+    cycles.vector += positions * last + 2 * cost::kVisit * double(bands.size());
     if (i < kernel.steps.size())
       for (const Source &source : kernel.steps[i].sources)
         if (source.kind == Source::Tensor && source.view.stride[P0])
@@ -746,7 +727,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
       const Range made = output->rowsOfRun(run);
       rows += double(std::max<int64_t>(std::min(made.end, output->rows) - std::max<int64_t>(made.begin, 0), 0));
     }
-    cycles.vector += std::max(rows, 0.0) * double(width) * last + kCyclesPerLoop * double(bands.size());
+    cycles.vector += std::max(rows, 0.0) * double(width) * last + 2 * cost::kVisit * double(bands.size());
   }
   cycles.dram = loads / bytesPerCycle;
   return cycles;
@@ -762,25 +743,25 @@ std::vector<Reserved> Fuser::reserve(const std::vector<Group> &groups) const {
   return reserved;
 }
 
-/// Cycles that the group saves, by what limits its kernels one by one and all together, if no other tensor has to leave for it. What
-/// is liked is worth more than anything else.
+/// Cycles that the group saves, by what limits its kernels one by one and all together, if no other tensor has to leave for it.
 Gain Fuser::mostGainOf(const Group &group) const {
-  Cycles together;
+  cost::EngineCycles together;
   double apart = 0, firstBand = 0, dram = 0;
   for (unsigned k = group.first; k <= group.last(); ++k) {
-    Cycles alone = cyclesOf(k, nullptr);
+    cost::EngineCycles alone = cyclesOf(k, nullptr);
     apart += alone.longest();
     dram += alone.dram;
-    Cycles own = cyclesOf(k, &group);
+    cost::EngineCycles own = cyclesOf(k, &group);
     together += own;
     firstBand += own.longest() / double(group.kernels[0].rows.size());
   }
-  double gain = apart - together.longest() * kSharedBanks[size_t(group.banks)] - firstBand;
+  // How much longer kernels take whose buffers share banks, by Group::Banks.
+  const double shared[] = {cost::kSharedBank * cost::kSharedBank, cost::kCrowding * cost::kCrowding, 1};
+  double gain = apart - together.longest() * shared[size_t(group.banks)] - firstBand;
   // Neighbours overlap without a group as well: what it saves for certain is transfers.
-  const int64_t liked = likedIn(group.first, group.last());
-  if (!uses.mayFuseForOverlap && !liked)
+  if (uses.knobs.fusion != plan::FusionRule::Overlap)
     gain = std::min(gain, dram - together.dram);
-  return {gain + kLiked * double(liked), kLeastGain * apart};
+  return {gain, cost::kEstimateError * apart};
 }
 
 /// Cycles that it takes to move the tensors that have to leave for it.
@@ -803,7 +784,8 @@ void Fuser::takeWanted(Fusion &fusion) const {
       if (!edges[i])
         why = "it is not read by the next kernel alone, row by row, with its anchor or behind it";
     if (why.empty() && last < uses.kernels.size() && rowsWanted(last))
-      why = "kernel '" + uses.kernels[last]->name + "' beside it has bands of " + std::to_string(rowsWanted(last)) + " rows";
+      why =
+          "kernel '" + uses.kernels[last]->name + "' beside it has row tiles of " + std::to_string(rowsWanted(last)) + " rows";
     std::optional<Group> group = why.empty() ? plan(k, last, rowsWanted(k), &why) : std::nullopt;
     if (group)
       fusion.groups.push_back(std::move(*group));
@@ -849,13 +831,13 @@ void Fuser::settle(Fusion &fusion) {
 std::vector<unsigned> Fuser::findAlike() const {
   std::vector<unsigned> kinds(kernels.size());
   std::iota(kinds.begin(), kinds.end(), 0);
-  if (!uses.likesBands.empty() || llvm::is_contained(uses.wanted, std::optional<bool>(true)))
+  if (llvm::is_contained(uses.wanted, std::optional<bool>(true)))
     return kinds;
   std::map<std::string, unsigned> known;
   for (unsigned k = 0; k < kernels.size(); ++k) {
     std::string text = uses.kernels[k]->kind;
     llvm::raw_string_ostream stream(text);
-    stream << '|' << arrayChannels(k) << ' ';
+    stream << '|' << arrayChannels[k] << ' ';
     for (int tensor = 0; tensor < int(uses.tensorOf[k].size()); ++tensor)
       stream << (kernels[k]->tensors[size_t(tensor)].role != KernelTensor::Constant && isWhole(k, tensor));
     if (edges[k]) {
@@ -884,13 +866,13 @@ Fusion Fuser::run() {
   takeWanted(fusion);
   auto isFree = [&](unsigned k) {
     bool isAsked = outputOf(k) < uses.wanted.size() && uses.wanted[outputOf(k)];
-    return edges[k] && !isAsked && (!uses.onlyLiked || likedIn(k, k + 1)) && !fusion.groupOf(k) && !fusion.groupOf(k + 1);
+    return edges[k] && !isAsked && !fusion.groupOf(k) && !fusion.groupOf(k + 1);
   };
   std::vector<std::array<int64_t, 2>> least;
   for (unsigned k = 0; k < count; ++k)
     least.push_back(leastBytes(k, /*goesOn=*/true));
   auto hasRoom = [&](std::array<int64_t, 2> bytes) {
-    return bytes[0] <= int64_t(kRoom * double(capacity)) &&
+    return bytes[0] <= int64_t(cost::kGroupRoom * double(capacity)) &&
            (!weightMemory() || bytes[1] <= int64_t(machine.scratchpads[1].capacityBytes));
   };
   // best[k]: of the kernels before k, what groups of them save; and the group that ends there.
@@ -932,7 +914,7 @@ Fusion Fuser::run() {
       if (edges[first]->firstWriter < first || llvm::is_contained(banned, std::pair(first, end - 1)))
         continue;
       const int64_t rows = kernels[end - 1]->extent[P1], one = rowsOfOne(end - 1);
-      const bool isTall = uses.tallBands && packsTaps(*kernels[first], machine);
+      const bool isTall = *uses.knobs.tallRowTiles && packsTaps(*kernels[first], machine);
       for (int64_t perBand = rows / 2; perBand > isTall; --perBand) {
         const bool isEqual = perBand > one ? perBand % one == 0 && rows % perBand == 0 : one % perBand == 0;
         if (!isEqual && (perBand > one || (perBand & (perBand - 1))))

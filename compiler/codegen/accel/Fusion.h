@@ -58,7 +58,7 @@ struct Banding {
   bool fillsBorders = false;                                                 ///< of `output`: the first of its writers
   unsigned strips = 0;        ///< of columns, whose windows find the sums that they share with the band above; 0: they do not
   int64_t copiedRows = 0;     ///< of packed taps, from the band above
-  bool carriesMaxima = false; ///< there is room for the maxima of sums that its windows share with the band above
+  bool maxLineBuffer = false; ///< a line buffer has room for the maxima of sums that its windows share with the band above
   bool loadsWhole = false;    ///< these are loaded by one engine, as there is no room for parts
   uint32_t behind = 0;        ///< bands: what the first kernel makes meanwhile is so many bands further on
 };
@@ -69,8 +69,8 @@ struct Group {
   int64_t rowsPerBand = 1;           ///< of the last kernel's result
   std::vector<BandedTensor> tensors; ///< in the order of their writers: every kernel but the last writes one, or a part of it
   std::vector<Banding> kernels;
-  bool carriesMaxima = false; ///< kernels do that which can, unless they are asked not to
-  int64_t bytes = 0;          ///< of scratchpad 0, from 0 on
+  bool maxLineBuffers = false; ///< kernels that can have such a line buffer do, unless their plans say otherwise
+  int64_t bytes = 0;           ///< of scratchpad 0, from 0 on
   /// Who shares banks: all kernels, slots of one kernel, or none.
   enum class Banks { Shared, OfKernel, Own } banks = Banks::Shared;
 

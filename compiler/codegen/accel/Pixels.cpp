@@ -14,15 +14,14 @@
 
 #include "compiler/codegen/accel/Emitter.h"
 
+#include "compiler/cost/Constants.h"
+
 #include <numeric>
 
 using namespace tw;
 using namespace tw::accel;
 
 namespace {
-constexpr double kLeastGain = 1.15;     ///< how many times faster: packed tensors may have to come from or go to DRAM
-constexpr double kShareOfOthers = 0.25; ///< of what engines do beside the busiest one: how much of it delays something
-
 /// `outputs` of a row in the columns, from vectors of `inputs` pixels. Zero times a number is zero, but zero times infinity is not: where
 /// there may be one (Kernel::isFinite), a vector has pixels of one output only. With float types the last vector of a window may be short.
 struct Form {
@@ -208,7 +207,7 @@ Packer::Cycles Packer::cyclesOf(const Form &form) const {
   const double vector = double(positions * together * together * ceilDiv(a.oc, machine.lanes));
   auto cycles = [&](int64_t passes, double loads) {
     const double tensor = double(passes * ceilDiv(a.oc, machine.cols) * std::max(positions, least));
-    return Cycles{tensor, std::max({tensor, loads, vector}) + (loads + vector) * kShareOfOthers};
+    return Cycles{tensor, std::max({tensor, loads, vector}) + (loads + vector) * cost::kHiddenEngines};
   };
   // The load engine writes a burst at a time.
   auto bursts = [&](int64_t channels) { return std::max(1.0, double(channels * size) / kBurst); };
@@ -300,7 +299,7 @@ std::optional<Kernel> Packer::run() const {
       }
     }
   }
-  if ((best.outputs * best.inputs == 1 && !best.pairsRows) || least * kLeastGain > plain.all)
+  if ((best.outputs * best.inputs == 1 && !best.pairsRows) || least * cost::kLeastGain > plain.all)
     return std::nullopt;
   return rewrite(best);
 }
@@ -349,7 +348,7 @@ std::optional<Kernel> packWindow(const Kernel &given, const timing::MachineParam
       ceilDiv(channels, lanes) * (taps + row.size * rows * (row.kernel == 1 ? perOutput(column, row) : perOutput(row, column)));
   const int64_t down = perOutput(column, row), blocks = ceilDiv(outputs * channels, lanes);
   const int64_t packed = blocks * (taps + columns * (rows * down + taps - down));
-  if (double(packed) * kLeastGain > double(plain))
+  if (double(packed) * cost::kLeastGain > double(plain))
     return std::nullopt;
   mlir::DenseElementsAttr weights;
   if (a.weights >= 0) {

@@ -4,6 +4,7 @@
 #include "compiler/codegen/accel/Residency.h"
 
 #include "compiler/codegen/accel/Emitter.h"
+#include "compiler/cost/Constants.h"
 #include "compiler/memory/Placement.h"
 #include "isa/timing/Dram.h"
 
@@ -386,9 +387,10 @@ bool ResidentChooser::Network::canTakePlace(const std::vector<Use> &to, const st
 /// Those that fit the scratchpad, and all their kernels.
 void ResidentChooser::Network::findCandidates() {
   const std::vector<KernelCycles> cycles = uses.cycles.empty() ? cyclesAlone(uses.kernels, machine) : uses.cycles;
-  auto transfers = [&](const Use &use) {
-    return cycles[use.kernel].transfer > uses.transferShare * cycles[use.kernel].compute;
-  };
+  // All tensors that fit; those of kernels that transfer for more than half of the time that they compute; none.
+  const double kTransferShares[] = {0.0, cost::kResident, 1e9};
+  const double transferShare = kTransferShares[size_t(*uses.knobs.residency)];
+  auto transfers = [&](const Use &use) { return cycles[use.kernel].transfer > transferShare * cycles[use.kernel].compute; };
   // From DRAM the taps of few channels lie side by side; on chip each is a pass of its own. Where those take longer than the transfers
   // do, the tensor had better go.
   auto losesPasses = [&](const Use &use) {
@@ -460,7 +462,7 @@ ResidentChooser::Network::Selection ResidentChooser::Network::select(llvm::Array
       continue;
     const llvm::ArrayRef<const Reserved *> during = groups.during(candidate.begin, candidate.end);
     if (candidate.resident.from && !during.empty()) {
-      refuse(t, "its writer or its reader runs in bands");
+      refuse(t, "its writer or its reader runs in row tiles");
       continue;
     }
     // Kernels side by side are one moment.
@@ -485,9 +487,10 @@ ResidentChooser::Network::Selection ResidentChooser::Network::select(llvm::Array
   // which ones it can take the place, and which ones can take its own.
   std::vector<std::vector<size_t>> before(candidates.size()), behind(candidates.size());
   llvm::DenseMap<unsigned, llvm::SmallVector<size_t, 2>> endingAt; // by kernel
-  for (size_t i = 0; i < candidates.size() && uses.sharesPlaces; ++i)
+  const bool sharesPlaces = uses.knobs.resultPlaces == plan::ResultPlaces::Reused;
+  for (size_t i = 0; i < candidates.size() && sharesPlaces; ++i)
     endingAt[candidates[i].end].push_back(i);
-  for (size_t i = 0; i < candidates.size() && uses.sharesPlaces; ++i)
+  for (size_t i = 0; i < candidates.size() && sharesPlaces; ++i)
     for (size_t other : endingAt[candidates[i].begin])
       if (candidates[i].resident.hasFormOf(candidates[other].resident) &&
           canTakePlace(all[candidates[i].tensor], all[candidates[other].tensor])) {

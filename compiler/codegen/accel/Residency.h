@@ -9,6 +9,7 @@
 #define COMPILER_CODEGEN_ACCEL_RESIDENCY_H
 
 #include "compiler/codegen/accel/Kernel.h"
+#include "compiler/plan/NetworkPlan.h"
 #include "isa/timing/MachineParams.h"
 
 #include <memory>
@@ -62,48 +63,32 @@ struct KernelCycles {
 };
 std::vector<KernelCycles> cyclesAlone(const std::vector<const Kernel *> &kernels, const timing::MachineParams &machine);
 
-/// How the kernels of a network use one tensor. `kernels[i].tensors[j]` is tensor `tensorOf[i][j]`.
+/// How the kernels of a network use its tensors, and what its plan says of them. `kernels[i].tensors[j]` is tensor `tensorOf[i][j]`.
 struct NetworkUses {
-  std::vector<const Kernel *> kernels;
-  std::vector<KernelCycles> cycles; ///< cyclesAlone(kernels), where it is asked for often; empty: not known yet
+  plan::NetworkKnobs knobs = plan::NetworkKnobs().withDefaults(); ///< no knob is open
+  std::vector<const Kernel *> kernels;                            ///< each with its plan
+  std::vector<KernelCycles> cycles; ///< cyclesAlone(kernels), for networks that are looked at often; empty: not known yet
   std::vector<std::vector<size_t>> tensorOf;
-  /// Per tensor: dense shape of the whole (outermost first); empty: it must lie in DRAM.
+  /// Per tensor: dense shape of the whole (outermost first); empty: the tensor must lie in DRAM.
   std::vector<std::vector<int64_t>> shapes;
   /// Per tensor: DRAM needs a copy as well (a result of the network).
   std::vector<bool> alsoInDram;
-  /// Per kernel: it needs the whole scratchpad for its own buffers.
+  /// Per kernel: the kernel needs the whole scratchpad for its own buffers.
   std::vector<bool> alone;
   /// Bytes at the end of scratchpad 0 that stay unused.
   int64_t spare = 0;
-  /// Only tensors of a kernel that would transfer for more than this share of the time it computes: room on chip may be worth
-  /// more as larger tiles. What `wanted` says comes first.
-  double transferShare = 0;
-  /// Per tensor: whether a schedule file wants it on chip. Empty: it says nothing.
+  /// Per tensor: whether the plan keeps the tensor on chip as a whole. Empty: the plan says nothing.
   std::vector<std::optional<bool>> wanted;
-  /// Per tensor: of those that are wanted it has its place before the others. Empty: none.
+  /// Per tensor: of the wanted tensors, this one has its place before the others. Empty: none has.
   std::vector<bool> placedFirst;
-  /// Per tensor: the pixel from which on it stays on chip. More than 0 only between two kernels that follow one another and take each
-  /// pixel alone. Empty: 0.
+  /// Per tensor: the pixel from which on the tensor stays on chip. More than 0 only between two kernels that follow one another and take
+  /// each pixel alone. Empty: 0.
   std::vector<int64_t> keptFrom;
-  /// Per tensor: rows of the last kernel's result in a band, where a schedule file wants the tensor in bands; 0: it does not.
+  /// Per tensor: rows of the last kernel's result in a row tile, where the plan wants the tensor in row tiles; 0: the plan does not.
   std::vector<int64_t> wantedBands;
-  /// Per tensor: it goes through in bands wherever that is possible, with as many rows as seems best. Empty: none.
-  std::vector<bool> likesBands;
-  bool onlyLiked = false; ///< no others go in bands
-  /// Whether kernels run side by side for more than the transfers that it saves: so that engines work at the same time.
-  bool mayFuseForOverlap = false;
-  /// Bands of a kernel with packed taps have two rows of results at least: it loads what its tiles share again for each.
-  bool tallBands = false;
-  /// Results may take the place of what they are made of, element by element, if nobody else needs that any more.
-  bool sharesPlaces = false;
-  /// Windows of sums find those that they share with the row above, unless a kernel's request says otherwise.
-  bool keepsSums = false, carriesMaxima = false;
-  /// Per tensor: it may stay for products of several matrices that find each in some of its channels, or take it as weights. Empty: none.
+  /// Per tensor: the tensor may stay for products of several matrices that find each matrix in some of its channels, or take the tensor as
+  /// weights. Empty: no tensor may.
   std::vector<bool> holdsMatrices;
-  /// Per kernel: channels of its window that the array computes. Empty: none.
-  std::vector<int64_t> arrayChannels;
-  /// Kernels without array work run between the steps of the next ones: a group behind one leaves them banks of their own.
-  bool isInterleaved = false;
 };
 
 /// Kernels that run side by side take the first `bytes` of scratchpad 0; the tensors between them never lie anywhere else.

@@ -3,6 +3,8 @@
 
 #include "compiler/explore/strategies/Strategies.h"
 
+#include "compiler/cost/Constants.h"
+
 using namespace tw;
 using namespace tw::explore;
 
@@ -78,12 +80,11 @@ void explore::exploreTallRowTiles(Exploration &e) {
 
 /// The closed form does not see who waits for whom. The list scheduler does, of a kernel alone.
 void explore::explorePlannedTiles(Exploration &e) {
-  constexpr double kArrayWaits = 1.005; ///< less than this over the array's own cycles leaves nothing to gain
   if (!e.problem.hasNeighbours() || e.problem.asked.plannedTiles)
     return;
   double array = 0;
   for (const Layer &layer : e.problem.layers)
     array += double(accel::workOf(*layer.kernel, e.problem.machine).arrayCycles);
-  if (e.best().cycles >= kArrayWaits * array)
+  if (e.best().cycles >= (1 + cost::kEstimateError) * array)
     e.propose([](plan::NetworkPlan &plan) { plan.network.plannedTiles = true; });
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/explore/strategies/Neighbours.h"
+#include "compiler/cost/Constants.h"
 #include "compiler/explore/strategies/Strategies.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -11,8 +12,6 @@ using namespace tw::explore;
 using accel::C, accel::P0, accel::P1, accel::P2;
 
 namespace {
-constexpr double kProductShare =
-    0.6875; ///< of the room in scratchpad 0, for the products: the share that won most often over BERT blocks
 constexpr int64_t kMostParts = 4; ///< of the positions that go through some tiles before others
 constexpr size_t kMostLayers = 3; ///< that try halves, one by one
 constexpr size_t kMostAlone = 64; ///< proposals of a strategy for single layers
@@ -153,7 +152,7 @@ void explore::apply(const NeighbourOverlap &overlap, size_t layer, const Problem
     int64_t bytes = int64_t(scratchpad.capacityBytes);
     for (size_t other = before ? layer - 1 : layer; other <= layer + behind && other < room.size(); ++other)
       bytes = std::min(bytes, room[other]);
-    const int64_t banks = bytes / int64_t(scratchpad.bankBytes()), at = int64_t(kProductShare * double(banks));
+    const int64_t banks = bytes / int64_t(scratchpad.bankBytes()), at = int64_t(cost::kRoom * double(banks));
     for (size_t other = before ? layer - 1 : layer; other <= layer + behind; ++other) {
       const plan::KernelPlan &asked = problem.layers[other].kernel->plan;
       const plan::Banks range = other == layer ? plan::Banks{at, banks} : plan::Banks{0, at};

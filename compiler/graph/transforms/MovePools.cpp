@@ -1,6 +1,7 @@
 //===- MovePools.cpp - Pools where they cost least ------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "compiler/cost/Constants.h"
 #include "compiler/cost/Contraction.h"
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Passes.h"
@@ -77,9 +78,6 @@ Value risesWith(Operation *op, double most) {
   return {};
 }
 
-constexpr double kMostOnChip = 0.75;  ///< of the scratchpad
-constexpr double kBusShare = 1.0 / 3; ///< of the time of transfers, what they cost beside other engines
-
 struct Machine {
   int64_t rows, columns, sums;  ///< of the array; elements of its accumulator
   int64_t scratchpad;           ///< bytes of the first one
@@ -87,8 +85,6 @@ struct Machine {
   int64_t floatBytes;           ///< of a number between kernels
   bool packsPixels, finiteMath; ///< as the pass's options say
 };
-
-constexpr double kLeastSeparate = 1.15; ///< how many times sooner two pools must be done than one
 
 /// Cycles of the vector engine for a vector of results.
 int64_t cyclesOfWindow(int64_t along, int64_t stride, int64_t across) {
@@ -113,7 +109,7 @@ bool isBetterSeparate(MaxPoolOp pool, int64_t lanes) {
   const int64_t vectors = y[1] * y[2] * int64_t(llvm::divideCeil(channels, lanes));
   const int64_t together = vectors * cyclesOfWindow(kernel[1], strides[1], kernel[0]);
   const int64_t first = y[1] * x[2] * channels / lanes * cyclesOfWindow(kernel[0], strides[0], 1);
-  return kLeastSeparate * double(first + vectors * cyclesOfWindow(kernel[1], strides[1], 1)) < double(together);
+  return cost::kLeastGain * double(first + vectors * cyclesOfWindow(kernel[1], strides[1], 1)) < double(together);
 }
 
 /// `pool` becomes two: the one that is returned, of columns of windows, `width` of them, and behind it one along the row.
@@ -184,7 +180,7 @@ Maxima maximaOf(MaxPoolOp pool, Operation *convolution, const Machine &machine, 
   const int64_t row = y[2] * y[3], taps = y[2] * ((kh - 1) * strides[0] + w[0]) * w[1] * w[2];
   const bool mayBeginChain = packsTaps && 2 * (kh * row + taps) * size <= machine.scratchpad;
   const double transfers =
-      bytes > kMostOnChip * double(machine.scratchpad) && !mayBeginChain ? 2 * bytes / machine.dramBytes : 0;
+      bytes > cost::kRoom * double(machine.scratchpad) && !mayBeginChain ? 2 * bytes / machine.dramBytes : 0;
   const double joined = std::max(blocks * leastSums(p[2], kw, sw) * double(passes), pooling);
   // Results of few channels may share the columns (accel::packPixels()) where zero times any input is zero; sums under a window do not.
   const bool canShare = machine.packsPixels && (machine.finiteMath || llvm::isa<ConvIntegerOp>(convolution));
@@ -192,7 +188,7 @@ Maxima maximaOf(MaxPoolOp pool, Operation *convolution, const Machine &machine, 
   const int64_t shared = y[2] % beside == 0 ? beside : 1;
   auto passesBeside = [&](int64_t outputs) { return double(passesOver(w[1] + strides[1] * (outputs - 1)).first); };
   const double written = results / double(shared), made = written * passesBeside(shared);
-  const double apart = std::max(std::min(made, results * double(passes)), written + pooling) + kBusShare * transfers;
+  const double apart = std::max(std::min(made, results * double(passes)), written + pooling) + cost::kHiddenEngines * transfers;
   // Sums under a column do as well. A few more at the end of a row, which no window along it sees, may make their number fit.
   width = int64_t(llvm::alignTo(y[2], uint64_t(beside)));
   if (beside > 1 && isSeparable(pool) && (width == y[2] || (pads[3] == 0 && (width + pads[1] - kw) / sw + 1 == p[2]))) {
@@ -200,7 +196,7 @@ Maxima maximaOf(MaxPoolOp pool, Operation *convolution, const Machine &machine, 
     const double columns = blocks * double(p[1] * vectors * cyclesOfWindow(kh, sh, 1));
     const double separate = std::max(blocks * leastSums(vectors, 1, 1) * passesBeside(beside),
                                      columns + windows * double(cyclesOfWindow(kw, sw, 1)));
-    if (kLeastSeparate * separate < std::min(joined, apart))
+    if (cost::kLeastGain * separate < std::min(joined, apart))
       return Maxima::Columns;
   }
   return joined < apart ? Maxima::Windows : Maxima::None;

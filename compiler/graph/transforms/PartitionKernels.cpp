@@ -5,6 +5,7 @@
 // and reductions, then what is left. A kernel has one result, which every op
 // in it leads to, so its call can stand where its last op stood.
 //===----------------------------------------------------------------------===//
+#include "compiler/cost/Constants.h"
 #include "compiler/cost/Contraction.h"
 #include "compiler/graph/ModelNodes.h"
 #include "compiler/graph/transforms/Constants.h"
@@ -55,8 +56,6 @@ template <typename ConvT> bool packsTaps(ConvT conv, const ArrayMachine &array) 
          cost::tapsShareRows(uint64_t(w[0] * w[1]), uint64_t(shapeOf(conv.getX())[3]), uint64_t(array.rows));
 }
 
-constexpr double kBusyDram = 0.75; ///< of the array's time: DRAM has little left for anything else
-
 /// Whether `conv` had better convert its input on chip. Behind packed taps, where only neighbouring windows of a row share pixels, so that no
 /// burst is fetched twice; else while the vector engine packs them, where DRAM has little time beside the converted image and both engines
 /// are done before the array. Two square tiles that fill the accumulator must have room in half of the scratchpad, as floats and converted.
@@ -81,7 +80,7 @@ template <typename ConvT> bool convertsInput(ConvT conv, const ArrayMachine &arr
     const double packing = double(x[1] * y[2] * int64_t(llvm::divideCeil(w[1] * x[3], array.columns)));
     const double loading = image / double(std::min<int64_t>(array.loadEngines, 2));
     const double plain = (rows + double(w[0])) * (side * double(strides[1]) + double(w[1])) * double(x[3]);
-    return moved / array.dramBytes > kBusyDram * passes && std::max(packing, loading) <= passes &&
+    return moved / array.dramBytes > cost::kBusyDram * passes && std::max(packing, loading) <= passes &&
            2 * (4 * plain + double(size) * elements) <= room;
   }
   if (2 * elements * double(4 + size) <= room)

@@ -1,6 +1,7 @@
 //===- SwapOperands.cpp - Products of one row ------------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "compiler/cost/Constants.h"
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Rewriting.h"
@@ -15,8 +16,6 @@ namespace tw::graph {
 #include "compiler/graph/transforms/Passes.h.inc"
 
 namespace {
-constexpr double kLeastGain = 1.1; ///< what both ways take, divided
-
 /// The same op on columns: `row`, [1, n], has become `column`, [n, 1]. Null if it is not made element by element, or of other values.
 Operation *onColumn(OpBuilder &builder, Operation *op, Value row, Value column) {
   if (!isElementwise(op) || shapeOf(op->getResult(0)) != shapeOf(row))
@@ -53,7 +52,7 @@ struct SwapOperandsPass : impl::SwapOperandsPassBase<SwapOperandsPass> {
     const double transfers = double(depth * width * bytes) / dramBytes;
     const int64_t blocks = llvm::divideCeil(depth, rows), tiles = blocks * int64_t(llvm::divideCeil(width, columns));
     const double held = double(tiles * preloadCycles), streamed = double(blocks * std::max<int64_t>(width, preloadCycles));
-    return std::max(held, transfers) > kLeastGain * (std::max(streamed, transfers) + double(width));
+    return std::max(held, transfers) > cost::kLeastGain * (std::max(streamed, transfers) + double(width));
   }
 
   template <typename OpT> void swap(OpT op) const {

@@ -76,7 +76,10 @@ void printInfo(const Record &knob, raw_ostream &os) {
   if (candidates->isSubClassOf("OneOf"))
     for (int64_t value : candidates->getValueAsListOfInts("values"))
       os << value << ", ";
-  os << "}, " << quoted(knob.getValueAsString("theDefault")) << "}";
+  os << "}, " << quoted(knob.getValueAsString("theDefault"));
+  if (knob.isSubClassOf("KernelKnob"))
+    os << ", " << knob.getValueAsBit("ofKind") << ", " << knob.getValueAsBit("needsTiles");
+  os << "}";
 }
 
 void printKnobs(ArrayRef<const Record *> knobs, StringRef structName, StringRef macro, raw_ostream &os) {
@@ -91,6 +94,53 @@ void printKnobs(ArrayRef<const Record *> knobs, StringRef structName, StringRef 
   for (const Record *knob : knobs) {
     printInfo(*knob, os);
     os << ",\n";
+  }
+  os << "#endif\n\n";
+}
+
+/// The knobs that a tile has values of: an enumerator, a field and a case of a switch each.
+void printTileKnobs(ArrayRef<const Record *> knobs, raw_ostream &os) {
+  std::vector<const Record *> ofTile;
+  copy_if(knobs, std::back_inserter(ofTile), [](const Record *knob) { return knob->getValueAsBit("ofTile"); });
+  auto enumerator = [](const Record *knob) {
+    return "TileKnob::" + convertToCamelFromSnakeCase(knob->getValueAsString("name"), /*capitalizeFirst=*/true);
+  };
+  os << "#ifdef GET_TILE_KNOB_ENUM\n#undef GET_TILE_KNOB_ENUM\n";
+  for (const Record *knob : ofTile)
+    os << StringRef(enumerator(knob)).substr(strlen("TileKnob::")) << ",\n";
+  os << "#endif\n\n#ifdef GET_TILE_KNOB_LIST\n#undef GET_TILE_KNOB_LIST\n";
+  for (const Record *knob : ofTile)
+    os << enumerator(knob) << ",\n";
+  os << "#endif\n\n#ifdef GET_TILE_KNOB_FIELDS\n#undef GET_TILE_KNOB_FIELDS\n";
+  for (const Record *knob : ofTile)
+    os << "/// " << knob->getValueAsString("doc") << ".\n"
+       << knob->getValueAsDef("type")->getValueAsString("plain") << " " << fieldName(knob->getValueAsString("name")) << "{"
+       << knob->getValueAsString("tileValue") << "};\n";
+  os << "#endif\n\n#ifdef GET_TILE_KNOB_EQUALITIES\n#undef GET_TILE_KNOB_EQUALITIES\n";
+  for (const Record *knob : ofTile) {
+    const std::string field = fieldName(knob->getValueAsString("name"));
+    os << (knob == ofTile.front() ? "" : " && ") << field << " == other." << field << "\n";
+  }
+  os << "#endif\n\n#ifdef GET_TILE_KNOB_CASES\n#undef GET_TILE_KNOB_CASES\n";
+  for (const Record *knob : ofTile) {
+    const std::string field = fieldName(knob->getValueAsString("name"));
+    os << "case " << enumerator(knob) << ":\n  return visit(&TileKnobs::" << field << ", &KernelPlan::" << field << ");\n";
+  }
+  os << "#endif\n\n";
+}
+
+/// For each kernel knob that a network knob stands in for: `plan` takes the value of `network` where it leaves the knob open.
+void printNetworkDefaults(ArrayRef<const Record *> knobs, ArrayRef<const Record *> networkKnobs, raw_ostream &os) {
+  os << "#ifdef GET_KERNEL_KNOBS_FROM_NETWORK\n#undef GET_KERNEL_KNOBS_FROM_NETWORK\n";
+  for (const Record *knob : knobs) {
+    const StringRef name = knob->getValueAsString("fromNetwork");
+    if (name.empty())
+      continue;
+    auto isNamed = [&](const Record *other) { return other->getValueAsString("name") == name; };
+    if (none_of(networkKnobs, isNamed))
+      PrintFatalError(knob->getLoc(), "no network knob is named '" + name + "'");
+    const std::string field = fieldName(knob->getValueAsString("name"));
+    os << "if (!isSet(plan." << field << "))\n  plan." << field << " = network." << fieldName(name) << ";\n";
   }
   os << "#endif\n\n";
 }
@@ -114,6 +164,8 @@ bool writeKnobs(raw_ostream &os, RecordKeeper &records) {
   os << "#endif\n\n";
   printKnobs(knobsOf(records, "KernelKnob"), "KernelPlan", "KERNEL_KNOB", os);
   printKnobs(knobsOf(records, "NetworkKnob"), "NetworkKnobs", "NETWORK_KNOB", os);
+  printTileKnobs(knobsOf(records, "KernelKnob"), os);
+  printNetworkDefaults(knobsOf(records, "KernelKnob"), knobsOf(records, "NetworkKnob"), os);
   return false;
 }
 

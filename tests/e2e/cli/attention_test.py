@@ -100,7 +100,7 @@ class AttentionTest(CliTest):
             # The scores, more than half of these bytes, are neither written nor read.
             self.assertLess(together, apart / 2, rows)
         self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule",
-                   self.schedule(f"on_chip = true, row_tile = {BATCH * ROWS}"), message=f"bands of {BATCH * ROWS} rows are not two or more")
+                   self.schedule(f"on_chip = true, row_tile = {BATCH * ROWS}"), message=f"row tiles of {BATCH * ROWS} rows are not two or more")
 
     def test_scores_that_do_not_fit_pass_in_bands(self):
         self.model(6, 64, 64, 32)

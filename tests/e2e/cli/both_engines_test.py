@@ -158,7 +158,7 @@ class BothEnginesTest(CliTest):
         refused("'array_channels' is -1 but must be a number, 0 or more", -1)
         for schedule in ["serial", "double_buffer"]:
             refused(f"plan.mlir:2:3: array_channels is 8 but kernel 'window' has schedule {schedule}", 8, schedule=schedule)
-        refused("'array_channels' is 8 but engine is tensor", 8, engine="tensor")
+        refused("plan.mlir:2:3: array_channels is 8 but kernel 'window' has engine tensor", 8, engine="tensor")
         refused("pixel_packing is true but kernel 'window' has channels on the array", 8, "pixel_packing = true")
         self.write("net.mlir", """func.func @main(%x: tensor<1x12x12x24xi8>) -> tensor<1x12x12x24xi8> {
   %0 = graph.max_pool %x {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,

@@ -35,7 +35,7 @@ class DrainTest(CliTest):
         options = ["net.mlir", "--hw", "vdla_16x16", "--schedule", "plan.mlir"]
         tiles, _ = self.tilewright("compile", *options, "--emit", "tiles")
         # 208 x 32 results of 4 bytes take 26 KiB, two slots of them and of what is added more than there is: 32 KiB.
-        self.assertRegex(tiles, r"32 positions, 208 channels .* \d+ channels leave at a time")
+        self.assertRegex(tiles, r"32 positions, 208 channels .* drained by \d+ channels")
         self.tilewright("run", *options, "--input", "x.npy", "--input", "r.npy", "--check", "--output-dir", "out")
         expected = ((x.astype(np.int64) - 3) @ w.astype(np.int64)).astype(np.float32) * scales.astype(np.float32) + r
         np.testing.assert_array_equal(np.load(self.path / "out/output0.npy"), expected)
@@ -55,7 +55,7 @@ class DrainTest(CliTest):
         waiting = self.plan_file({"wide": 'tile = [256, 28, 2, 1], tile_k = 64, loop_order = "channels_outer", depth = 2, '
                                           'stationary = "none", single_accumulator = true'})
         tiles, _ = self.tilewright("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", waiting, "--emit", "tiles")
-        self.assertRegex(tiles, r"# wide: .* one sum, .*channels leave at a time")
+        self.assertRegex(tiles, r"# wide: .* single accumulator, drained by \d+ channels")
         self.assertLess(self.cycles("gemmini_16x16_fp32", "pipelined"), self.cycles("gemmini_16x16_fp32", waiting))
 
     def test_results_that_leave_by_block_let_the_next_tile_begin(self):

@@ -230,9 +230,9 @@ class FusionTest(CliTest):
         for keys, message in [
                 (dict(expand="true, row_tile = 0"), "plan.mlir:2:3: 'plan.kernel' op 'row_tile' is 0 but must be a positive number"),
                 (dict(expand="false, row_tile = 2"), "plan.mlir:2:3: 'plan.kernel' op 'row_tile' is 2 but on_chip is not true"),
-                (dict(expand="true, row_tile = 12"), "bands of 12 rows are not two or more"),
+                (dict(expand="true, row_tile = 12"), "row tiles of 12 rows are not two or more"),
                 (dict(expand="true, row_tile = 6"), "which has 61440 for them"),
-                (dict(expand="true, row_tile = 2", middle="true, row_tile = 1"), "kernel 'middle' beside it has bands of 1 rows")]:
+                (dict(expand="true, row_tile = 2", middle="true, row_tile = 1"), "kernel 'middle' beside it has row tiles of 1 rows")]:
             path = self.bands(**keys)
             self.fails("compile", "net.mlir", *HW, path, message=message)
 

@@ -254,7 +254,7 @@ class MovedPoolsTest(CliTest):
             expected = self.few_channels(*layer)
             packed = ["--hw", "gemmini_16x16_int8", "--schedule", self.asked("pixel_packing = true")]
             tiles, _ = self.tilewright("compile", "net.mlir", *packed, "--emit", "tiles")
-            self.assertTrue(re.search("# conv: .*outputs side by side", tiles), layer)
+            self.assertTrue(re.search(r"# conv: .*pixel packing of \d+ outputs", tiles), layer)
             for options in [packed, GEMMINI, [*GEMMINI, "--across", "none"], [*GEMMINI, "--across", "prefetch"]]:
                 self.assertEqual(self.kernels(*options), {"conv", "pool", "next"}, (layer, options))
                 np.testing.assert_array_equal(self.output(*options), expected, str((layer, options)))

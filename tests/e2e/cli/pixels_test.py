@@ -73,7 +73,7 @@ class PixelsTest(CliTest):
                       "conv:1x9x12x3:5x5x4:s1:p2:fp32", "conv:1x8x16x16:1x1x4:s1:p0:fp32"]:
             options = ["--math", "finite", "--schedule"]
             tiles, _ = self.tilewright("compile", model, "--hw", "gemmini_16x16_fp32", *options, self.packed("true"), "--emit", "tiles")
-            self.assertIn("outputs side by side", tiles, model)
+            self.assertRegex(tiles, r"pixel packing of \d+ outputs", model)
             expected, alone = self.result(model, "gemmini_16x16_fp32", *options, self.packed("false"))
             values, together = self.result(model, "gemmini_16x16_fp32", *options, self.packed("true"))
             # fp32 sums of at most 200 products, added in another order.
@@ -169,7 +169,7 @@ class PixelsTest(CliTest):
         for options in [[], ["--across", "prefetch"]]:
             tiles, _ = self.tilewright("compile", NETWORK, "--hw", "edge_32x32_int8", "--schedule", "pipelined", *options,
                                        "--emit", "tiles")
-            self.assertIn("outputs side by side", tiles)
+            self.assertRegex(tiles, r"pixel packing of \d+ outputs")
             out, _ = self.tilewright("run", NETWORK, "--hw", "edge_32x32_int8", "--schedule", "pipelined", *options, "--check",
                                      "--input", DIGITS / "images.npy", "--batch", "--expect", DIGITS / "logits_int8_qdq.npy")
             self.assertIn("360 of 360", out)
@@ -182,7 +182,7 @@ class PixelsTest(CliTest):
         tiles, _ = self.tilewright("compile", "conv:1x8x8x4:3x3x4:s1:p1:int8", "--hw", "tiny_8x8", "--schedule", path,
                                    "--emit", "tiles")
         self.assertIn("tile 1 x 1 x 2 positions", tiles)
-        self.assertIn("2 outputs side by side", tiles)
+        self.assertIn("pixel packing of 2 outputs", tiles)
 
     def test_what_cannot_be_packed(self):
         place = re.escape("packed-true.mlir:2:3: ")

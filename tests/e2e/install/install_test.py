@@ -82,7 +82,7 @@ class InstallTest(unittest.TestCase):
             find_package(Tilewright 0.1 REQUIRED)
             add_executable(example example.c)
             target_link_libraries(example PRIVATE Tilewright::tilewright)""")
-        (project / "example.c").write_text("""
+        (project / "example.c").write_text(r"""
             #include <stdio.h>
             #include <tilewright.h>
             int main(void) {

@@ -168,13 +168,6 @@ plan.network {
 
 // -----
 
-plan.network {
-  // expected-error @+1 {{'array_channels' is 8 but engine is tensor}}
-  plan.kernel "conv" {engine = "tensor", array_channels = 8}
-}
-
-// -----
-
 // expected-error @+1 {{'schedule' is "fast" but must be serial, double_buffer, pipelined or search}}
 plan.network attributes {schedule = "fast"} {
 }

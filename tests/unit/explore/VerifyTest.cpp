@@ -93,6 +93,18 @@ TEST_F(VerifyTest, KnobsThatExcludeEachOther) {
       product, [](auto &p) { p.drainByBlock = true; }, "drain_by_block is true but kernel 'kernel0' has no single_accumulator");
 }
 
+TEST_F(VerifyTest, ChannelsOnTheArrayAreOfTheVectorEngine) {
+  expectRefused(
+      product,
+      [](auto &p) {
+        p.engine = plan::Engine::Tensor;
+        p.arrayChannels = 16;
+      },
+      "array_channels is 16 but kernel 'kernel0' has engine tensor");
+  expectRefused(
+      normalisation, [](auto &p) { p.arrayChannels = 272; }, "array_channels is 272 but kernel 'kernel1' has 256 of them");
+}
+
 TEST_F(VerifyTest, EveryProblemIsSaidWithItsPlace) {
   auto places = std::make_shared<plan::KnobPlaces>();
   (*places)["tile"] = "mine.mlir:3:3";

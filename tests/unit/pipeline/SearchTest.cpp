@@ -22,7 +22,7 @@ Coordinates coordinatesOf(const SearchPoint &point) {
   return all;
 }
 
-/// A network whose layer i takes cycles[i][its pick], and the programs that were made of it.
+/// A network whose layer i takes cycles[i][its coordinate], and the programs that were made of it.
 struct Toy {
   std::vector<std::vector<uint64_t>> cycles;
   std::vector<unsigned> kinds;
@@ -31,18 +31,18 @@ struct Toy {
   uint64_t friction = 0;
   /// And up to so many of its own, so that descents end in many places.
   uint64_t rugged = 0;
-  /// Aspect i of every program makes layer i slower by aspects[i][its value]: its own value first.
-  std::vector<std::vector<uint64_t>> aspects;
-  std::vector<std::string> aspectNames; ///< if they have any
+  /// Knob i of every plan makes layer i slower by knobs[i][its value]: its own value first.
+  std::vector<std::vector<uint64_t>> knobs;
+  std::vector<std::string> knobNames; ///< if they have any
   /// Coordinates for which there is no program, and what the compiler says then.
   std::function<bool(const Coordinates &)> isBroken = [](const Coordinates &) { return false; };
   std::string complaint;
   std::set<Coordinates> made;
 
   llvm::Expected<CompiledNetwork> compile(const Coordinates &given) {
-    Coordinates picks = given.empty() ? Coordinates(cycles.size(), 0) : given;
-    made.insert(picks);
-    if (isBroken(picks))
+    Coordinates coordinates = given.empty() ? Coordinates(cycles.size(), 0) : given;
+    made.insert(coordinates);
+    if (isBroken(coordinates))
       return llvm::createStringError("%s", complaint.c_str());
     CompiledNetwork network;
     for (size_t i = 0; i < cycles.size(); ++i) {
@@ -50,12 +50,12 @@ struct Toy {
           {unsigned(i), unsigned(cycles[i].size()), kinds.empty() ? unsigned(i) : kinds[i], "", 0, probed.count(i) > 0});
       network.program.layers.push_back({"layer" + std::to_string(i), {}, 0, 10, ""});
     }
-    for (size_t i = 0; i < aspects.size(); ++i)
-      network.variations.push_back({unsigned(i), aspectNames.empty() ? "" : aspectNames[i],
-                                    std::vector<std::function<void(plan::NetworkPlan &)>>(aspects[i].size() - 1)});
-    picks.resize(cycles.size() + aspects.size());
-    for (unsigned pick : picks)
-      network.program.code.push_back({pick}); // the program is its picks
+    for (size_t i = 0; i < knobs.size(); ++i)
+      network.variations.push_back({unsigned(i), knobNames.empty() ? "" : knobNames[i],
+                                    std::vector<std::function<void(plan::NetworkPlan &)>>(knobs[i].size() - 1)});
+    coordinates.resize(cycles.size() + knobs.size());
+    for (unsigned coordinate : coordinates)
+      network.program.code.push_back({coordinate}); // the program is its coordinates
     return network;
   }
 
@@ -67,8 +67,8 @@ struct Toy {
         layer += friction;
       if (i && rugged)
         layer += std::mt19937_64(i << 16 | program.code[i - 1][0] << 8 | program.code[i][0])() % rugged;
-      if (i < aspects.size())
-        layer += aspects[i][program.code[cycles.size() + i][0]];
+      if (i < knobs.size())
+        layer += knobs[i][program.code[cycles.size() + i][0]];
       measurement.cycles += layer;
       measurement.layerCycles.push_back(layer);
     }
@@ -79,13 +79,13 @@ struct Toy {
   llvm::Expected<CompiledNetwork> searchExpecting(const Toy &expected, SearchOptions options) {
     options.evaluate = [this](const isa::Program &program) { return run(program); };
     auto estimate = [&](const SearchPoint &point) -> llvm::Expected<Measurement> {
-      const Coordinates picks = coordinatesOf(point);
-      if (expected.isBroken(picks))
+      const Coordinates coordinates = coordinatesOf(point);
+      if (expected.isBroken(coordinates))
         return llvm::createStringError("%s", expected.complaint.c_str());
       isa::Program program;
-      for (unsigned pick : picks)
-        program.code.push_back({pick});
-      program.code.resize(cycles.size() + aspects.size());
+      for (unsigned coordinate : coordinates)
+        program.code.push_back({coordinate});
+      program.code.resize(cycles.size() + knobs.size());
       return expected.run(program);
     };
     return pipeline::search([this](const SearchPoint &point, bool) { return compile(coordinatesOf(point)); }, options,
@@ -171,7 +171,7 @@ TEST(SearchTest, ALayerThatDisappointsMakesRoomForOthers) {
 TEST(SearchTest, WhatTheEstimateHasNoProgramForComesLast) {
   Toy toy, expected;
   toy.cycles = {std::vector<uint64_t>(9, 1000), {1000, 900}};
-  toy.isBroken = [](const Coordinates &picks) { return picks[0] > 0; };
+  toy.isBroken = [](const Coordinates &coordinates) { return coordinates[0] > 0; };
   toy.complaint = "machine 'small' is too small";
   expected = toy;
   expected.cycles[1][1] = 1001; // it is tried without being liked
@@ -194,18 +194,18 @@ TEST(SearchTest, WhatTheEstimateSeesLittleOfIsRunUnlessItSeemsMuchWorse) {
   EXPECT_EQ(overlooked->search->bestCycles, 40000u) << "39 changes seem to lose less";
   EXPECT_EQ(found->search->bestCycles, 39700u);
   EXPECT_FALSE(toy.made.count([] {
-    Coordinates picks(40, 0);
-    picks[20] = 2;
-    return picks;
+    Coordinates coordinates(40, 0);
+    coordinates[20] = 2;
+    return coordinates;
   }()));
 }
 
 TEST(SearchTest, WhatADecisionMovesBeyondItsNeighboursCounts) {
   // The second candidate of layer 2 takes 30 cycles off that layer, and layer 4 takes 60 more: less than all others gain.
-  auto run = [](auto pickOf) {
+  auto run = [](auto candidateOf) {
     Measurement measurement;
     for (size_t i = 0; i < 7; ++i)
-      measurement.layerCycles.push_back((pickOf(i) == 0 ? 100 : i == 2 ? 70 : 90) + (i == 4 && pickOf(2) ? 60 : 0));
+      measurement.layerCycles.push_back((candidateOf(i) == 0 ? 100 : i == 2 ? 70 : 90) + (i == 4 && candidateOf(2) ? 60 : 0));
     for (uint64_t cycles : measurement.layerCycles)
       measurement.cycles += cycles;
     return measurement;
@@ -309,16 +309,17 @@ TEST(SearchTest, LayersOfOneKindLearnFromEachOther) {
   EXPECT_LT(one->search->bestCycles, other->search->bestCycles);
 }
 
-TEST(SearchTest, AWayForTheWholeNetworkIsTriedAgainOnceTheLayersHaveChanged) {
-  // Six layers and a way, the last pick: the other way is slower with the layers' first tiles, and faster with their second ones.
+TEST(SearchTest, ADecisionAboutTheNetworkIsTriedAgainOnceTheLayersHaveChanged) {
+  // Six layers, and a decision about the network behind them: its other candidate is slower with the layers' first tiles, and
+  // faster with their second ones.
   constexpr size_t kLayers = 6;
   static constexpr uint64_t kCycles[2][2] = {{100, 90}, {110, 70}};
   auto compile = [](const SearchPoint &point, bool) -> llvm::Expected<CompiledNetwork> {
     const Coordinates given = coordinatesOf(point);
-    const Coordinates picks = given.empty() ? Coordinates(kLayers + 1, 0) : given;
+    const Coordinates coordinates = given.empty() ? Coordinates(kLayers + 1, 0) : given;
     CompiledNetwork network;
-    for (size_t i = 0; i < picks.size(); ++i)
-      network.program.code.push_back({picks[i]});
+    for (size_t i = 0; i < coordinates.size(); ++i)
+      network.program.code.push_back({coordinates[i]});
     for (size_t i = 0; i < kLayers; ++i) {
       network.decisions.push_back({unsigned(i), 2, unsigned(i), ""});
       network.program.layers.push_back({"layer" + std::to_string(i), {}, 0, 10, ""});
@@ -361,26 +362,26 @@ TEST(SearchTest, AnInterruptedSearchGoesOnWhereItWas) {
 }
 
 /// No two layers gain or lose the same: few programs take as many cycles as another.
-std::vector<std::vector<uint64_t>> differingAspects(uint64_t layers) {
-  std::vector<std::vector<uint64_t>> aspects;
+std::vector<std::vector<uint64_t>> differingKnobs(uint64_t layers) {
+  std::vector<std::vector<uint64_t>> knobs;
   for (uint64_t i = 0; i < layers; ++i)
-    aspects.push_back({1000000, 1010000 + 17 * i * i, 990000 - 19 * i * i, 900000 + 23 * i * i, 1100000 - 29 * i * i});
-  return aspects;
+    knobs.push_back({1000000, 1010000 + 17 * i * i, 990000 - 19 * i * i, 900000 + 23 * i * i, 1100000 - 29 * i * i});
+  return knobs;
 }
 
-TEST(SearchTest, MoreProgramsChangeWhatIsNoDecision) {
+TEST(SearchTest, MoreProgramsChangeKnobsThatAreNoDecisions) {
   Toy toy;
   toy.cycles = {{1000, 900}, {1000, 800}};
-  toy.aspects = {{100, 200, 50, 70}, {100, 300, 0}};
-  auto descent = toy.searchExpecting(toy, budget(64)), walk = toy.searchExpecting(toy, budget(96));
-  ASSERT_TRUE(descent && walk);
+  toy.knobs = {{100, 200, 50, 70}, {100, 300, 0}};
+  auto descent = toy.searchExpecting(toy, budget(64)), annealed = toy.searchExpecting(toy, budget(96));
+  ASSERT_TRUE(descent && annealed);
   EXPECT_EQ(descent->search->bestCycles, 1900u);
-  EXPECT_EQ(walk->search->bestCycles, 1750u);
+  EXPECT_EQ(annealed->search->bestCycles, 1750u);
 }
 
-TEST(SearchTest, ALargerBudgetGoesOnWhereAWalkHasEnded) {
+TEST(SearchTest, ALargerBudgetGoesOnWhereAChainHasEnded) {
   Toy toy = randomToy(12, 6, 4);
-  toy.aspects = differingAspects(12);
+  toy.knobs = differingKnobs(12);
   MemoryCache cache;
   SearchOptions options = budget(150);
   options.cache = &cache;
@@ -391,10 +392,10 @@ TEST(SearchTest, ALargerBudgetGoesOnWhereAWalkHasEnded) {
   EXPECT_EQ(longer->search->remembered, 150u);
 }
 
-TEST(SearchTest, WhatAWalkCannotHaveIsNoProgram) {
+TEST(SearchTest, ARefusedValueOfAKnobIsNoProgram) {
   Toy toy = randomToy(12, 6, 4);
-  toy.aspects.assign(12, {1000, 900, 800, 700});
-  toy.isBroken = [](const Coordinates &picks) { return std::count(picks.begin() + 12, picks.end(), 3u) > 0; };
+  toy.knobs.assign(12, {1000, 900, 800, 700});
+  toy.isBroken = [](const Coordinates &coordinates) { return std::count(coordinates.begin() + 12, coordinates.end(), 3u) > 0; };
   toy.complaint = "no tile that is asked for fits";
   auto found = toy.searchExpecting(toy, budget(100));
   ASSERT_TRUE(bool(found));
@@ -402,11 +403,11 @@ TEST(SearchTest, WhatAWalkCannotHaveIsNoProgram) {
   EXPECT_EQ(found->search->failed, 0u);
 }
 
-TEST(SearchTest, AWalkThatCannotBeginLeavesWhatWasFoundBefore) {
+TEST(SearchTest, AChainThatCannotBeginLeavesTheBestOfTheDescent) {
   Toy toy;
   toy.cycles = {{800, 900}, {700, 1000}}; // the first program is the best
-  toy.aspects = {{100, 50}, {100, 50}};
-  toy.isBroken = [](const Coordinates &picks) { return picks.size() > 2; };
+  toy.knobs = {{100, 50}, {100, 50}};
+  toy.isBroken = [](const Coordinates &coordinates) { return coordinates.size() > 2; };
   toy.complaint = "no tile that is asked for fits";
   MemoryCache cache;
   SearchOptions options = budget(96);
@@ -417,15 +418,15 @@ TEST(SearchTest, AWalkThatCannotBeginLeavesWhatWasFoundBefore) {
   EXPECT_EQ(again->search->remembered, found->search->evaluations);
 }
 
-TEST(SearchTest, AKeyThatHasNeverGainedIsSeldomChanged) {
+TEST(SearchTest, AKnobThatHasNeverGainedIsSeldomChanged) {
   // Widths of every other layer lose five percent each, depths of the others next to nothing.
   Toy toy;
   for (size_t i = 0; i < 12; ++i) {
     toy.cycles.push_back({1000});
-    toy.aspects.push_back({0});
-    toy.aspectNames.push_back((i % 2 ? "depth of layer" : "width of layer") + std::to_string(i));
+    toy.knobs.push_back({0});
+    toy.knobNames.push_back((i % 2 ? "depth of layer" : "width of layer") + std::to_string(i));
     for (uint64_t value = 0; value < 400; ++value)
-      toy.aspects.back().push_back(i % 2 ? 5 : 600);
+      toy.knobs.back().push_back(i % 2 ? 5 : 600);
   }
   unsigned widths = 0, all = 0;
   SearchOptions options = budget(600);
@@ -440,15 +441,15 @@ TEST(SearchTest, AKeyThatHasNeverGainedIsSeldomChanged) {
   EXPECT_LT(widths, all / 8);
 }
 
-TEST(SearchTest, LayersOfDescentsFromTwoWaysAreCrossed) {
-  // Eight layers, each in form 0 or 1, and a way for all, the last decision, which says what form the first candidates are. The first
-  // four are faster in form 1, the others in form 0; neighbours in different forms lose more than one layer gains. So a descent ends where
-  // it begins, all layers in one form.
+TEST(SearchTest, LayersOfDescentsFromTwoNetworkPlansAreRecombined) {
+  // Eight layers, each in form 0 or 1, and a last decision, about the network, which says what form the first candidates are.
+  // The first four are faster in form 1, the others in form 0; neighbours in different forms lose more than one layer gains. So
+  // a descent ends where it begins, all layers in one form.
   constexpr size_t kLayers = 8, kDecisions = kLayers + 1;
-  auto formsOf = [](llvm::ArrayRef<unsigned> picks) {
+  auto formsOf = [](llvm::ArrayRef<unsigned> coordinates) {
     std::vector<unsigned> forms;
     for (size_t i = 0; i < kLayers; ++i)
-      forms.push_back(picks[i] ^ picks[kLayers]);
+      forms.push_back(coordinates[i] ^ coordinates[kLayers]);
     return forms;
   };
   auto compile = [&](const SearchPoint &point, bool) -> llvm::Expected<CompiledNetwork> {
@@ -497,30 +498,30 @@ TEST(SearchTest, LayersOfDescentsFromTwoWaysAreCrossed) {
   options.cache = &cache;
   auto one = pipeline::search(compile, options, estimate);
   options.budget = 300;
-  auto crossed = pipeline::search(compile, options, estimate);
+  auto recombined = pipeline::search(compile, options, estimate);
   options.takeBest = true;
   auto taken = pipeline::search(compile, options, estimate);
-  ASSERT_TRUE(one && crossed && taken);
+  ASSERT_TRUE(one && recombined && taken);
   EXPECT_EQ(one->search->bestCycles, 8406u) << "four layers in the form that takes 1100, 1101, ...";
-  EXPECT_EQ(crossed->search->bestCycles, 8200u);
+  EXPECT_EQ(recombined->search->bestCycles, 8200u);
   EXPECT_EQ(taken->search->evaluations, 1u);
-  EXPECT_EQ(taken->program.code, crossed->program.code);
+  EXPECT_EQ(taken->program.code, recombined->program.code);
 }
 
-TEST(SearchTest, WhenWalksGainNothingAnotherDescentBegins) {
+TEST(SearchTest, WhenChainsGainNothingAnotherDescentBegins) {
   Toy toy = randomToy(16, 4, 3);
   toy.rugged = 1000;
-  toy.aspects.assign(16, {100, 101}); // no walk leads anywhere
-  auto walks = toy.searchExpecting(toy, budget(300)), descents = toy.searchExpecting(toy, budget(3000));
-  ASSERT_TRUE(walks && descents);
-  EXPECT_LT(descents->search->bestCycles, walks->search->bestCycles);
+  toy.knobs.assign(16, {100, 101}); // no chain leads anywhere
+  auto chains = toy.searchExpecting(toy, budget(300)), descents = toy.searchExpecting(toy, budget(3000));
+  ASSERT_TRUE(chains && descents);
+  EXPECT_LT(descents->search->bestCycles, chains->search->bestCycles);
 }
 
-TEST(SearchTest, AWalkThatIsKilledGoesOnWhereItWasAndIsRemembered) {
+TEST(SearchTest, AChainThatIsKilledGoesOnWhereItWasAndIsRemembered) {
   Toy toy = randomToy(12, 6, 4);
   for (uint64_t &cycles : toy.cycles[0])
     cycles += 1000000; // what the others lose is little of all
-  toy.aspects = differingAspects(12);
+  toy.knobs = differingKnobs(12);
   SearchOptions options = budget(150);
   auto uninterrupted = toy.searchExpecting(toy, options);
   MemoryCache cache;
@@ -549,8 +550,10 @@ TEST(SearchTest, AnyNumberOfProcessesMakesTheSameSearch) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Toy toy = randomToy(12, 6, seed), expected = randomToy(12, 6, seed + 100);
     toy.probed = {3, 7};
-    toy.aspects.assign(12, {1000, 1010, 990, 900, 1100});
-    toy.isBroken = [](const Coordinates &picks) { return !picks.empty() && (picks[2] * 5 + picks.back()) % 7 == 3; };
+    toy.knobs.assign(12, {1000, 1010, 990, 900, 1100});
+    toy.isBroken = [](const Coordinates &coordinates) {
+      return !coordinates.empty() && (coordinates[2] * 5 + coordinates.back()) % 7 == 3;
+    };
     toy.complaint = "machine 'small' is too small";
     std::vector<std::map<Coordinates, uint64_t>> measured;
     std::vector<std::vector<std::string>> lines;
@@ -582,7 +585,7 @@ TEST(SearchTest, AnyNumberOfProcessesMakesTheSameSearch) {
 
 TEST(SearchTest, AMistakeOfTheCompilerInACopyEndsTheSearch) {
   Toy toy = randomToy(6, 5, 8);
-  toy.isBroken = [](const Coordinates &picks) { return picks[2] != 0; };
+  toy.isBroken = [](const Coordinates &coordinates) { return coordinates[2] != 0; };
   toy.complaint = "internal: the schedule does not verify: no";
   SearchOptions options = budget(80);
   options.jobs = 3;
@@ -633,7 +636,7 @@ TEST(SearchTest, CyclesThatTheBestProgramDoesNotTakeAreNoticed) {
 
 TEST(SearchTest, ProgramsThatTheMachineHasNoRoomForAreCountedAndNotTaken) {
   Toy toy = randomToy(6, 5, 7);
-  toy.isBroken = [](const Coordinates &picks) { return picks[2] != 0; };
+  toy.isBroken = [](const Coordinates &coordinates) { return coordinates[2] != 0; };
   toy.complaint = "machine 'small' is too small";
   auto found = toy.search(budget(80));
   ASSERT_TRUE(bool(found));
@@ -644,7 +647,7 @@ TEST(SearchTest, ProgramsThatTheMachineHasNoRoomForAreCountedAndNotTaken) {
 
 TEST(SearchTest, AMistakeOfTheCompilerEndsTheSearch) {
   Toy toy = randomToy(6, 5, 8);
-  toy.isBroken = [](const Coordinates &picks) { return picks[2] != 0; };
+  toy.isBroken = [](const Coordinates &coordinates) { return coordinates[2] != 0; };
   toy.complaint = "internal: the schedule does not verify: no";
   auto found = toy.search(budget(80));
   ASSERT_FALSE(bool(found));

@@ -1,7 +1,7 @@
 //===- WorkersTest.cpp - Measurements in copies of the process ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "compiler/pipeline/Workers.h"
+#include "compiler/pipeline/search/Workers.h"
 
 #include <gtest/gtest.h>
 

@@ -30,15 +30,6 @@ TEST(NetworkKnobsTest, DefaultsFillOpenKnobsAndNoOthers) {
   }
 }
 
-TEST(NetworkKnobsTest, DifferencesSayWhatEachKnobWasAndIs) {
-  NetworkKnobs from, to;
-  from.bus = Bus::Shared;
-  to.bus = Bus::Alternating;
-  to.plannedTiles = true;
-  EXPECT_EQ(differences(from, to),
-            (std::vector<std::string>{"bus: \"shared\" -> \"alternating\"", "planned_tiles: open -> true"}));
-}
-
 TEST(ScheduleTest, EveryScheduleHasAName) {
   for (Schedule schedule : {Schedule::Serial, Schedule::DoubleBuffer, Schedule::Pipelined, Schedule::Search})
     EXPECT_EQ(scheduleNamed(nameOf(schedule)), schedule);

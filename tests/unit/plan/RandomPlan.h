@@ -50,8 +50,6 @@ inline KernelPlan randomValidPlan(Random &random) {
     plan.onChipFrom = 0;
     plan.placedFirst.reset();
   }
-  if (plan.engine == Engine::Tensor)
-    plan.arrayChannels.reset();
   return plan;
 }
 

@@ -33,6 +33,22 @@ json layer(const std::string &name, uint64_t first, uint64_t last, uint64_t busy
       {"members", json::array()}};
 }
 
+json joules(const std::string &name, double array, double leakage) {
+  return {{"name", name}, {"joules", array + leakage}, {"components", {{"array_macs", array}, {"leakage", leakage}}}};
+}
+
+/// 7 uJ of the array and 3 uJ of leakage: the bursts are those of soundReport().
+json soundEnergy() {
+  return {{"total_joules", 10e-6},
+          {"average_watts", 100.0},
+          {"components", {{"array_macs", 7e-6}, {"leakage", 3e-6}}},
+          {"standing_joules", 3e-6},
+          {"engines", {joules("tensor", 7e-6, 0)}},
+          {"layers", {joules("a", 4e-6, 1e-6), joules("b", 3e-6, 1.5e-6)}},
+          {"no_layer", joules("", 0, 0.5e-6)},
+          {"events", {{"dram_read_bursts", 6}, {"dram_write_bursts", 3}, {"dram_fetch_bursts", 2}}}};
+}
+
 /// Two layers, and a group of two.
 json soundReport() {
   json first = layer("a", 10, 60, 20, 40), group = layer("b + c", 40, 90, 40, 60);
@@ -46,6 +62,9 @@ json soundReport() {
             {"write_buffer_bursts", 2},
             {"dram", {{"burst_bytes", 32}, {"peak_bytes_per_cycle", 16.0}}}}},
           {"total_cycles", 100},
+          {"total_milliseconds", 1e-4},
+          {"fetch_bytes", 64},
+          {"energy", soundEnergy()},
           {"utilisation", utilisation},
           {"macs", 64 * 60},
           {"lower_bound_cycles", 50},
@@ -95,6 +114,20 @@ TEST(ReportRulesTest, EveryWrongNumberIsFound) {
       {"/utilisation", [](json &r) { r["utilisation"] = 1.01; }},
       {"/instructions", [](json &r) { r["instructions"] = 5; }},
       {"/lower_bound_cycles", [](json &r) { r["lower_bound_cycles"] = 101; }},
+      {"/energy/total_joules", [](json &r) { r["energy"]["total_joules"] = 11e-6, r["energy"]["average_watts"] = 110.0; }},
+      {"/energy/average_watts", [](json &r) { r["energy"]["average_watts"] = 99.0; }},
+      {"/energy/components", [](json &r) { r["energy"]["components"]["leakage"] = 2e-6; }},
+      {"/energy/components below 0",
+       [](json &r) {
+         r["energy"]["components"] = {{"array_macs", 11e-6}, {"leakage", -1e-6}};
+       }},
+      {"/energy/standing_joules", [](json &r) { r["energy"]["standing_joules"] = 2e-6; }},
+      {"/energy/engines/0", [](json &r) { r["energy"]["engines"][0] = joules("tensor", 6e-6, 0); }},
+      {"/energy/engines/0/components", [](json &r) { r["energy"]["engines"][0]["components"]["leakage"] = 1e-6; }},
+      {"/energy/layers/1", [](json &r) { r["energy"]["layers"][1] = joules("b", 3e-6, 1e-6); }},
+      {"/energy/no_layer", [](json &r) { r["energy"]["no_layer"]["joules"] = 0.0; }},
+      {"/energy/events/dram_read_bursts", [](json &r) { r["energy"]["events"]["dram_read_bursts"] = 7; }},
+      {"/energy/events/dram_fetch_bursts", [](json &r) { r["energy"]["events"]["dram_fetch_bursts"] = 1; }},
       {"/offload/0/target", [](json &r) { r["offload"][0]["target"] = "nowhere"; }},
       {"/offload/0/reason", [](json &r) { r["offload"][0]["reason"] = ""; }},
   };

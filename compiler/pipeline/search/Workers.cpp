@@ -1,7 +1,7 @@
 //===- Workers.cpp - Processes that measure ahead --------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/pipeline/Workers.h"
+#include "compiler/pipeline/search/Workers.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,9 +1,9 @@
 //===- Workers.h - Processes that measure ahead ------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef COMPILER_PIPELINE_WORKERS_H
-#define COMPILER_PIPELINE_WORKERS_H
+#ifndef COMPILER_PIPELINE_SEARCH_WORKERS_H
+#define COMPILER_PIPELINE_SEARCH_WORKERS_H
 
-#include "compiler/pipeline/SearchRecord.h"
+#include "compiler/pipeline/search/SearchRecord.h"
 
 #include <deque>
 #include <functional>
@@ -13,13 +13,13 @@
 
 namespace tw::pipeline {
 
-/// Processes that work out measurements before they are asked for: copies of this one, made when there is something to do for the first
-/// time, so that the work need not be safe for threads. What it leaves behind in a copy stays there. When copies are made no other thread
-/// may hold a lock that the work needs. With no workers all of this does nothing.
+/// Worker processes that compute measurements before they are asked for. Workers are forked copies of this process, so the work
+/// need not be thread-safe; they are forked at the first wish. No other thread may hold a lock then that the work needs. Side
+/// effects of the work stay in the copy. Without workers all functions do nothing.
 class Workers {
 public:
   using Task = std::vector<unsigned>;
-  /// Gives nothing where the one that asks must do it.
+  /// Nothing: the process that asks must do the task itself.
   using Work = std::function<std::optional<Measurement>(const Task &)>;
 
   Workers(unsigned count, Work work) : count(count), work(std::move(work)) {}
@@ -27,16 +27,16 @@ public:
   Workers &operator=(const Workers &) = delete;
   ~Workers();
 
-  /// How many tasks keep all of them busy, and this process as well, for some time. 0: there are no workers.
+  /// Tasks that keep all workers and this process busy for some time. 0: there are no workers.
   size_t depth() const { return count ? kAhead * (count + 1) : 0; }
-  /// These are done next, in that order. What was wanted before and has not begun is not wanted any more.
+  /// Tasks to do next, in this order. Replaces earlier wishes that no worker has begun.
   void want(const std::vector<Task> &tasks);
-  /// The result, if the task is done or a worker is at it; meanwhile others are done here that are wanted. Else nothing, also if the worker
-  /// has died.
+  /// The result of a task that is done, or that a worker is at; meanwhile this process does other wanted tasks. Nothing: the
+  /// task was not wanted, has not begun, or its worker has died.
   std::optional<Measurement> take(const Task &task);
 
 private:
-  /// A worker has a task to go on with while its last result lies here unread, if there are plenty.
+  /// Tasks sent to each worker, if there are plenty: it goes on while this process has not read its last result.
   static constexpr size_t kAhead = 2;
   struct Worker {
     int process, socket;
@@ -59,4 +59,4 @@ private:
 
 } // namespace tw::pipeline
 
-#endif // COMPILER_PIPELINE_WORKERS_H
+#endif // COMPILER_PIPELINE_SEARCH_WORKERS_H

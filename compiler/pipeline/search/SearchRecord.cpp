@@ -1,7 +1,7 @@
-//===- SearchRecord.cpp - What a search has seen ---------------------------===//
+//===- SearchRecord.cpp - Points as numbers, and their order ---------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/pipeline/SearchRecord.h"
+#include "compiler/pipeline/search/SearchRecord.h"
 
 #include <tuple>
 
