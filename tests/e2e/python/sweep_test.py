@@ -723,6 +723,16 @@ class RealMachine(Case):
         for row in rows:
             self.assertLessEqual(row.report["lower_bound_cycles"], row.report["total_cycles"])
 
+    def test_python_evaluator(self) -> None:
+        study = self.real(parameters={"array.rows": [8, 16, 6]}, machines=["gemmini_16x16_int8"], constraints=["rows > 1"])
+        rows, _ = self.sweep(study, evaluator="python")
+        wanted, _ = self.sweep(study, "process.sqlite")
+        self.assertEqual([row.status for row in rows], ["ok", "ok", "failed"])
+        for row, other in zip(rows, wanted):
+            self.assertEqual((row.digest, row.status), (other.digest, other.status))
+            if row.report:
+                self.assertEqual(comparable(row.report), comparable(other.report))
+
     def test_defaults_of_machines(self) -> None:
         """What expressions read of a machine is what the binary has, as far as it says it."""
         row = self.sweep(self.real())[0][0]

@@ -20,7 +20,7 @@ from .expressions import ALLOWED, Expression, ExpressionError, Scalar
 SAMPLERS = ("grid", "random", "tpe", "nsga2")
 ROOT_KEYS = ("name", "models", "machines", "schedules", "batch", "parameters", "derived", "constraints", "objectives", "sampler",
              "options", "timeout_seconds", "prune", "fixed_program")
-OPTIONS = ("across", "priority", "math", "search_budget", "seed", "shape", "max_cycles")
+OPTIONS = ("across", "priority", "math", "search_budget", "seed", "shape", "max_cycles", "technology")
 # Axes that are no keys of the machine.
 AXES = ("model", "machine", "schedule", "batch")
 GOALS = {"minimise": False, "maximise": True}
@@ -35,8 +35,8 @@ _INLINE = re.compile(r"(gemm|conv):")
 
 
 def is_machine_key(name: str) -> bool:
-    """Keys of machines have a block in front of them, but for the clock; other names are variables of the study."""
-    return "." in name or name == "clock_mhz"
+    """Keys of machines have a block in front of them, but for two; other names are variables of the study."""
+    return "." in name or name in ("clock_mhz", "technology")
 
 
 def is_inline(model: str) -> bool:
