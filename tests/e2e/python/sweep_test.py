@@ -41,7 +41,8 @@ from tilewright.sweep.progress import Progress, duration  # noqa: E402
 from tilewright.sweep.results import by_path, comparable, computed, front_rows, vector  # noqa: E402
 from tilewright.sweep.samplers import make_sampler  # noqa: E402
 from tilewright.sweep.store import Outcome, Store  # noqa: E402
-from tilewright.sweep.study import Point, Space, Study, override_text, parse_yaml, study_from, study_from_mapping, values_of_flag  # noqa: E402
+from tilewright.sweep.reading import parse_yaml, study_from, study_from_mapping, values_of_flag  # noqa: E402
+from tilewright.sweep.study import Point, Space, Study, override_text  # noqa: E402
 
 MACHINE = """
 name: fake
