@@ -227,9 +227,13 @@ def run_process(task: Task) -> Outcome:
     return Outcome(OK, "", report, program, seconds)
 
 
+# What tilewright.compile() and Program.run() take.
+_PYTHON_OPTIONS = {"--across", "--priority", "--math", "--search-budget", "--seed", "--shape", "--max-cycles"}
+
+
 def run_python(task: Task) -> Outcome:
     """Compiles and simulates in this process, which saves its start."""
-    if task.fixed_program or "--technology" in task.options:
+    if task.fixed_program or not set(task.options[::2]) <= _PYTHON_OPTIONS:
         return run_process(task)
     api: Any = importlib.import_module("tilewright")
     begin = time.monotonic()
