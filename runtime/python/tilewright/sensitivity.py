@@ -17,11 +17,11 @@ from .sweep import machines
 from .sweep.errors import UserError
 from .sweep.evaluate import EVALUATORS, build_of, digest_of, find_binary, inputs_of, task_of
 from .sweep.export import aligned
-from .sweep.expressions import Scalar
 from .sweep.pool import LocalPool, Pool
+from .sweep.reading import study_from_mapping
 from .sweep.results import by_path
 from .sweep.store import OK, Outcome, Store
-from .sweep.study import Point, Space, Study, is_machine_key, override_text, study_from_mapping
+from .sweep.study import Point, Space, Study, is_machine_key, override_text
 
 PROGRAM = "tilewright sensitivity"
 # What people size: everything else only with --parameters.

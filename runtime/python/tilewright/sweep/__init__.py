@@ -3,8 +3,9 @@
 
 from .errors import StudyError, UserError
 from .front import dominated_share, dominates, front, hypervolume
+from .reading import load
 from .store import Row, Store
-from .study import Objective, Point, Space, Study, load
+from .study import Objective, Point, Space, Study
 
 __all__ = ["Objective", "Point", "Row", "Space", "Store", "Study", "StudyError", "UserError", "dominated_share", "dominates", "front",
            "hypervolume", "load"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import pathlib
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,10 +18,11 @@ from .errors import UserError
 from .evaluate import EVALUATORS, find_binary
 from .front import hypervolume
 from .pool import DaskPool, LocalPool, Pool
+from .reading import SAMPLERS, load, merged, parse_file, study_from, study_from_mapping, values_of_flag
 from .results import front_rows, objective_value
+from .samplers import make_sampler
 from .store import OK, Row, Store
-from .study import NAMED, SAMPLERS, Objective, Study, load, merged, objectives_of, parse_yaml, study_from, study_from_mapping, \
-    values_of_flag
+from .study import NAMED, Objective, Space, Study, objectives_of
 
 PROGRAM = "tilewright sweep"
 COMMANDS = ("show", "export", "front", "plot")
@@ -44,7 +47,7 @@ def _run_parser() -> _Parser:
     add("--schedule", action="append", help="serial, double_buffer, pipelined, search or a plan file; repeatable")
     add("--batch", action="append", type=int, metavar="N", help="inferences one after the other; repeatable")
     add("--option", action="append", default=[], metavar="NAME=VALUE", help="an option of tilewright run: across, priority, math, "
-        "search_budget, seed, shape or max_cycles; repeatable")
+        "search_budget, seed, shape, max_cycles, technology or cost_model; repeatable")
     add("--minimise", action="append", default=[], metavar="NAME", help=f"an objective: {', '.join(NAMED)}, a field of the report, or "
         "=EXPRESSION; repeatable")
     add("--maximise", action="append", default=[], metavar="NAME", help="the same, larger is better")
@@ -115,13 +118,8 @@ def _study(arguments: argparse.Namespace, binary: str) -> Study:
         return study_from_mapping(flags, binary)
     if not flags and not sampler:
         return load(arguments.study, binary)
-    import pathlib
-
     path = pathlib.Path(arguments.study)
-    try:
-        root = parse_yaml(path.read_text(encoding="utf-8"), arguments.study)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{arguments.study}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from None
+    root = parse_file(arguments.study)
     if sampler:
         node = root.items("a study (docs/sweep.md)").get("sampler")
         stated = {} if node is None else {"name": node.value} if isinstance(node.value, str) else node.plain()
@@ -152,9 +150,6 @@ def _run(argv: Sequence[str]) -> int:
 
     check_keys(study, problems)
     if arguments.dry_run:
-        from .samplers import make_sampler
-        from .study import Space
-
         print(f"{study.name}: {make_sampler(study, Space(study)).total} points of {study.size}, sampler {study.sampler.name}, "
               + ", ".join(o.text for o in study.objectives))
         return 0
@@ -184,8 +179,6 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _resume(argv: Sequence[str]) -> str:
-    import shlex
-
     return f"the rows are kept, the same command goes on: {PROGRAM} {' '.join(map(shlex.quote, argv))}"
 
 
@@ -227,6 +220,7 @@ def _read_parser(command: str) -> _Parser:
         add("--maximise", action="append", default=[], metavar="NAME", help="the same, larger is better")
     if command == "show":
         add("--status", help="only rows with this status: ok, failed, crashed, timeout or pruned")
+        add("--fields", metavar="NAME,NAME", help="these instead of the objectives: named objectives or fields of the report")
         add("--limit", type=int, metavar="N", help="at most so many rows")
     if command in ("export", "front"):
         add("--format", choices=export.FORMATS, help="default: csv" if command == "export" else "default: a table")
@@ -255,6 +249,8 @@ def _read(command: str, argv: Sequence[str]) -> int:
     with Store(arguments.file, create=False) as store:
         digest, name, document = store.study(arguments.study)
         objectives = _objectives(arguments, document)
+        if getattr(arguments, "fields", None):
+            objectives = [Objective(name, plots.field_of(name), False) for name in arguments.fields.split(",")]
         rows = store.rows(digest, details=getattr(arguments, "lists", False) or any("." in o.field for o in objectives))
         axes = [axis for axis, values in document["axes"] if len(values) > 1]
         if command == "show":

@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from .errors import StudyError, UserError, sentence
 from .evaluate import build_of, digest_of, inputs_of, task_of
 from .front import dominates
 from .pool import Pool
@@ -16,11 +17,12 @@ from .progress import Progress
 from .results import bound_vector, has_bound, missing, value, vector
 from .samplers import make_sampler
 from .store import CRASHED, FAILED, OK, PRUNED, TIMEOUT, Outcome, Row, Store
-from .study import Point, Space, Study
-from .errors import UserError
+from .study import Point, Space, Study, is_machine_key, override_text
 
 # Statuses that --retry runs again.
 RETRIED = (FAILED, CRASHED, TIMEOUT)
+# Values of an axis that are checked before a sweep; the others fail one by one.
+CHECKED_VALUES = 64
 _BUSY_SECONDS = 0.5
 
 
@@ -215,9 +217,6 @@ def check_keys(study: Study, problems: Callable[[Sequence[str]], str]) -> None:
         if study.size <= 100_000:
             raise UserError(f"{study.name}: the constraints exclude every point")
         return
-    from .errors import StudyError, sentence
-    from .study import is_machine_key, override_text
-
     def ask(machine: str, sets: Mapping[str, str], key: str, place: str, section: str) -> None:
         text = problems([machine, *[part for k, v in sets.items() for part in ("--set", f"{k}={v}")]])
         for line in text.splitlines():
@@ -225,14 +224,13 @@ def check_keys(study: Study, problems: Callable[[Sequence[str]], str]) -> None:
             if line.startswith(f"--set {key}={sets[key]}: ") and ("unknown key" in line or "must be" in line):
                 said = line.split(": ", 1)[1]
                 found, _, allowed = said.partition(" but must be ")
-                raise StudyError(place, f"{section}.{key}", sentence(found),
-                                 allowed or "a key of the machine (hw-configs/README.md)" + (said.partition("; ")[2] and f"; {said.partition('; ')[2]}"))
+                raise StudyError(place, f"{section}.{key}", sentence(found), allowed or "a key of the machine (hw-configs/README.md)")
 
     machine = str(study.axis("machine").values[0])
     base = dict(first.overrides)
     for axis in study.axes:
         if is_machine_key(axis.name):
-            for found in axis.values:
+            for found in axis.values[:CHECKED_VALUES]:
                 ask(machine, {**base, axis.name: override_text(found)}, axis.name, axis.place, "parameters")
     for key, _, place in study.derived:
         if is_machine_key(key):

@@ -21,7 +21,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from .errors import UserError
 from .expressions import Scalar
-from .machines import parameters
+from .machines import parameters, technologies
 from .store import CRASHED, FAILED, OK, TIMEOUT, Outcome
 from .study import Point, Study, is_inline
 
@@ -113,7 +113,7 @@ def inputs_of(study: Study, point: Point, build: Mapping[str, str]) -> Dict[str,
     machine = parameters(point.machine, study.binary, values)
     schedule = file_digest(point.schedule) if point.schedule.endswith(".mlir") else point.schedule
     return {
-        "model": model_digest(point.model),
+        "model": model_digest(point.model), "technologies": [file_digest(str(file)) for file in technologies(study.binary)],
         "machine": _sha256(json.dumps([[key, str(machine[key])] for key in sorted(machine) if key != "description"]).encode()),
         "overrides": point.sets, "schedule": schedule, "batch": point.batch, "options": study.command_options(point.batch),
         "batch_in_program": study.batch_in_program,
@@ -190,7 +190,7 @@ def _fixed_program(task: Task, folder: pathlib.Path, timeout: float) -> Tuple[st
     if not program.exists():
         folder.mkdir(parents=True, exist_ok=True)
         partial = folder / f"{key}.{os.getpid()}.partial"
-        options = [o for pair in zip(task.options[::2], task.options[1::2]) if pair[0] != "--max-cycles" for o in pair]
+        options = [o for pair in zip(task.options[::2], task.options[1::2]) if pair[0] not in ("--max-cycles", "--technology") for o in pair]
         status, _, message = _run([task.binary, "compile", task.model, "--hw", task.machine, *_sets(sets), "--schedule", task.schedule,
                                    *options, "-o", str(partial)], timeout)
         if status != 0:
@@ -210,7 +210,7 @@ def run_process(task: Task) -> Outcome:
             return failure
         architecture = _architecture(task.sets)
         program = f"fixed: compiled for {task.machine}" + (f" ({', '.join(architecture)})" if architecture else "")
-        kept = ("--seed", "--max-cycles")
+        kept = ("--seed", "--max-cycles", "--technology")
         command = [task.binary, "run", model, "--hw", task.machine, *_sets(task.sets),
                    *[o for pair in zip(options[::2], options[1::2]) if pair[0] in kept for o in pair], "--json", "-"]
     else:
@@ -227,9 +227,13 @@ def run_process(task: Task) -> Outcome:
     return Outcome(OK, "", report, program, seconds)
 
 
+# What tilewright.compile() and Program.run() take.
+_PYTHON_OPTIONS = {"--across", "--priority", "--math", "--search-budget", "--seed", "--shape", "--max-cycles"}
+
+
 def run_python(task: Task) -> Outcome:
     """Compiles and simulates in this process, which saves its start."""
-    if task.fixed_program:
+    if task.fixed_program or not set(task.options[::2]) <= _PYTHON_OPTIONS:
         return run_process(task)
     api: Any = importlib.import_module("tilewright")
     begin = time.monotonic()

@@ -96,6 +96,8 @@ def number_text(found: Any) -> str:
 
 
 def _objective_text(row: Row, objective: Objective) -> str:
+    if not objective.expression:
+        return number_text(value(row, objective.field))
     try:
         found = objective_value(objective, row)
     except UserError:
@@ -108,7 +110,7 @@ def table(rows: Sequence[Row], objectives: Sequence[Objective], axes: Sequence[s
     heads = [*axes, *[o.name for o in objectives], "status"]
     lines = [heads]
     for row in rows:
-        status = row.status + (f": {row.message.splitlines()[0][:80]}" if row.message else "")
+        status = row.status + (f": {row.message.splitlines()[0][:200]}" if row.message else "")
         lines.append([number_text(value(row, name)) for name in axes] + [_objective_text(row, o) for o in objectives] + [status])
     return aligned(lines, left={i for i, name in enumerate(heads) if name in ("model", "machine", "schedule", "status")})
 

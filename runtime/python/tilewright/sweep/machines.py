@@ -40,6 +40,11 @@ def folders(binary: str) -> List[pathlib.Path]:
     return named + [prefix / "share/tilewright/hw-configs", prefix.parent.parent / "hw-configs"]
 
 
+def technologies(binary: str) -> List[pathlib.Path]:
+    """The files that energy and area are estimated by."""
+    return [file for folder in folders(binary) for file in sorted((folder / "technology").rglob("*.yaml"))]
+
+
 def find(name: str, binary: str) -> pathlib.Path:
     """The file of a machine that is named by file or by name."""
     if name.endswith((".yaml", ".yml")) or "/" in name:

@@ -39,6 +39,13 @@ def _save(pyplot: Any, figure: Any, file: str) -> None:
         pyplot.close(figure)
 
 
+_UNITS = {"latency": "ms", "energy": "J", "area": "mm2", "edp": "J s", "throughput": "inferences/s"}
+
+
+def _label(name: str) -> str:
+    return f"{name}, {_UNITS[name]}" if name in _UNITS else name
+
+
 def field_of(name: str) -> str:
     return NAMED[name][0] if name in NAMED else name
 
@@ -75,8 +82,8 @@ def scatter(rows: Sequence[Row], objectives: Sequence[Objective], file: str, x: 
     for axis, objective, values in ((axes.set_xscale, pair[0], [p[0] for p in points]), (axes.set_yscale, pair[1], [p[1] for p in points])):
         if min(values) > 0 and max(values) / min(values) > 20:
             axis("log")
-    axes.set_xlabel(f"{pair[0].name} ({'more' if pair[0].larger_is_better else 'less'} is better)")
-    axes.set_ylabel(f"{pair[1].name} ({'more' if pair[1].larger_is_better else 'less'} is better)")
+    axes.set_xlabel(f"{_label(pair[0].name)} ({'more' if pair[0].larger_is_better else 'less'} is better)")
+    axes.set_ylabel(f"{_label(pair[1].name)} ({'more' if pair[1].larger_is_better else 'less'} is better)")
     axes.legend()
     _save(pyplot, figure, file)
 
@@ -103,19 +110,22 @@ def heat(rows: Sequence[Row], keys: Tuple[str, str], name: str, file: str) -> No
     across, up = ordered(c[0] for c in cells), ordered(c[1] for c in cells)
     matrix = [[cells.get((a, b), math.nan) for a in across] for b in up]
     pyplot = _pyplot()
+    from matplotlib import colors as matplotlib_colors
+
     figure, axes = pyplot.subplots(figsize=(1.6 + 0.8 * len(across), 1.2 + 0.5 * len(up)))
     axes.grid(False)
-    image = axes.imshow(matrix, origin="lower", aspect="auto", cmap="viridis" if larger else "viridis_r")
+    low, high = min(cells.values()), max(cells.values())
+    norm = matplotlib_colors.LogNorm(low, high) if low > 0 and high / low > 20 else matplotlib_colors.Normalize(low, high)
+    image = axes.imshow(matrix, origin="lower", aspect="auto", cmap="viridis" if larger else "viridis_r", norm=norm)
     axes.set_xticks(range(len(across)), [str(v) for v in across])
     axes.set_yticks(range(len(up)), [str(v) for v in up])
-    low, high = min(cells.values()), max(cells.values())
     for j, line in enumerate(matrix):
         for i, number in enumerate(line):
             if not math.isnan(number):
-                shade = (number - low) / (high - low) if high > low else 0.0
+                shade = float(norm(number)) if high > low else 0.0
                 axes.text(i, j, f"{number:.3g}", ha="center", va="center", fontsize=7,
                           color="black" if (shade > 0.6) == larger else "white")
     axes.set_xlabel(keys[0])
     axes.set_ylabel(keys[1])
-    figure.colorbar(image, label=name)
+    figure.colorbar(image, label=_label(name))
     _save(pyplot, figure, file)
