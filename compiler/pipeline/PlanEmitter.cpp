@@ -494,6 +494,8 @@ void PlanEmitter::record(const Turn &turn) {
     chosen.channelStreaming = turn.takes;
   if (source.packed)
     chosen.pixelPacking = isPacked[turn.layer];
+  if (overlaps() && kernel.anchor && kernel.anchor->weights >= 0 && machine.loadEngines > 1)
+    chosen.firstLoader = kernel.plan.firstLoader.value_or(knobs.weightLoader == plan::WeightLoader::First);
   if (isCopy)
     return;
   const bool onArray = kernel.anchor && kernel.anchor->kind == accel::Anchor::Contraction;

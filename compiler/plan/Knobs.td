@@ -136,6 +136,10 @@ def : TileKnob<"wide_start", Flag, "the first tiles take each k block together, 
 def : TileKnob<"single_loader", Flag, "one load engine brings both operands, each tile when its turn comes"> {
   let when = "a contraction that is its program's only kernel";
 }
+def : KernelKnob<"first_loader", Flag, "the first load engine, which brings activations, brings the weights too"> {
+  let when = "kernels with weights, on machines with two load engines or more";
+  let candidates = AllValues;
+}
 def : KernelKnob<"bank_exclusive", Flag, "the kernel's buffers begin with a bank that those of the kernel before do not use"> {
   let fromNetwork = "exclusive_banks";
   let candidates = AllValues;

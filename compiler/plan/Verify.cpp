@@ -23,6 +23,7 @@ public:
     checkPlaces();
     checkSchedule();
     checkEngine();
+    checkLoader();
     isContraction() ? checkContraction() : checkOther();
   }
 
@@ -89,6 +90,15 @@ private:
       refuse("array_channels", "array_channels", *plan.arrayChannels, "has engine tensor");
     else if (plan.arrayChannels.value_or(0) > kernel.extent[C])
       refuse("array_channels", "array_channels", *plan.arrayChannels, llvm::formatv("has {0} of them", kernel.extent[C]));
+  }
+
+  void checkLoader() {
+    if (!kernel.anchor || kernel.anchor->weights < 0)
+      refuse("first_loader", plan.firstLoader, "has no weights");
+    else if (machine.loadEngines == 1)
+      refuse("first_loader", plan.firstLoader, "runs on machine '" + machine.name + "', which has one load engine");
+    else if (!overlaps())
+      refuse("first_loader", plan.firstLoader, withSchedule() + ", and only pipelined and search can do that");
   }
 
   /// Knobs that only some schedules have.

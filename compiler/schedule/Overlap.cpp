@@ -86,7 +86,7 @@ struct Bank {
 double dramBytesPerCycle(const timing::MachineParams &machine, Bus bus) {
   // Of a device's peak, what refresh and changes of row leave; turnarounds as well of a mixed stream, more with short bursts.
   const double share = machine.dram.kind == timing::DramKind::Ideal ? 1
-                       : bus == Bus::Alternating                    ? cost::kStreamBandwidth
+                       : bus == Bus::Alternating                    ? cost::kAlternatingBandwidth
                                                                     : cost::kMixedBandwidth;
   const timing::Ratio peak = timing::dramPeakBytesPerCycle(machine);
   return share * double(peak.numerator) / double(peak.denominator);

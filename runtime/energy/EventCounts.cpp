@@ -230,10 +230,8 @@ void count(const isa::Vector &vector, const timing::MachineParams &machine, Even
   counts.laneRegisterBits += outputs * lanes * machine.vectorStages * 32;
 }
 
-} // namespace
-
-EventCounts energy::eventsOf(const isa::Instruction &resolved, const timing::MachineParams &machine, uint64_t activeColumns) {
-  EventCounts counts;
+void count(const isa::Instruction &resolved, const timing::MachineParams &machine, uint64_t activeColumns,
+           EventCounts &counts) {
   if (const isa::Load *load = resolved.getIf<isa::Load>())
     count(*load, machine, counts);
   else if (const isa::Store *store = resolved.getIf<isa::Store>())
@@ -244,8 +242,9 @@ EventCounts energy::eventsOf(const isa::Instruction &resolved, const timing::Mac
     count(*tensor, machine, activeColumns, counts);
   else if (const isa::Vector *vector = resolved.getIf<isa::Vector>())
     count(*vector, machine, counts);
-  return counts;
 }
+
+} // namespace
 
 EventTable energy::countEvents(const isa::Program &program, const timing::MachineParams &machine) {
   EventTable table;
@@ -268,16 +267,17 @@ EventTable energy::countEvents(const isa::Program &program, const timing::Machin
   // A tile of weights waits in the shadow registers: tensor instructions take tiles in the order of preloads.
   std::deque<uint64_t> shadowColumns;
   uint64_t activeColumns = 0, words = 0;
-  while (std::optional<cosim::Dispatch> dispatch = replay.next()) {
-    const isa::Instruction &instruction = dispatch->instruction;
+  cosim::Dispatch dispatch;
+  while (replay.next(dispatch)) {
+    const isa::Instruction &instruction = dispatch.instruction;
     if (const isa::Preload *preload = instruction.getIf<isa::Preload>()) {
       shadowColumns.push_back(uint64_t(preload->n_count));
     } else if (const isa::Tensor *tensor = instruction.getIf<isa::Tensor>(); tensor && tensor->swap && !shadowColumns.empty()) {
       activeColumns = shadowColumns.front();
       shadowColumns.pop_front();
     }
-    eventsAt(dispatch->pc, dispatch->engine).add(eventsOf(instruction, machine, activeColumns));
-    EventCounts &sequencer = eventsAt(dispatch->pc, stats::kSequencer);
+    count(instruction, machine, activeColumns, eventsAt(dispatch.pc, dispatch.engine));
+    EventCounts &sequencer = eventsAt(dispatch.pc, stats::kSequencer);
     sequencer.dispatchedWords += replay.words() - words;
     sequencer.queueBits += uint64_t(instruction.info().words) * isa::kWordBits;
     words = replay.words();

@@ -68,10 +68,6 @@ struct EventTable {
   EventCounts total() const;
 };
 
-/// Events of one resolved instruction, without the word and queue counts of the sequencer. `activeColumns`: columns of the array whose
-/// weights count (n_count of the preload whose tile the tensor instruction uses).
-EventCounts eventsOf(const isa::Instruction &resolved, const timing::MachineParams &machine, uint64_t activeColumns);
-
 /// All events of a run of `program` to its halt. Precondition: isa::verify() passes.
 EventTable countEvents(const isa::Program &program, const timing::MachineParams &machine);
 

@@ -39,6 +39,13 @@ std::optional<std::string> Replay::decode() {
 }
 
 std::optional<Dispatch> Replay::next() {
+  Dispatch dispatch;
+  if (next(dispatch))
+    return dispatch;
+  return std::nullopt;
+}
+
+bool Replay::next(Dispatch &dispatch) {
   while (!over) {
     if (std::optional<std::string> why = decode()) {
       problem = *why;
@@ -62,12 +69,13 @@ std::optional<Dispatch> Replay::next() {
       over = true;
       break;
     }
-    std::optional<isa::Instruction> resolved = isa::resolve(instruction, body.odometer);
+    const bool isRun = isa::resolve(instruction, body.odometer, dispatch.instruction);
     at = loops.next(after);
-    if (resolved) {
-      const unsigned engine = stats::engineNumber(resolved->engine(), unsigned(resolved->header.unit));
-      return Dispatch{here, engine, std::move(*resolved)};
+    if (isRun) {
+      dispatch.pc = here;
+      dispatch.engine = stats::engineNumber(instruction.engine(), unsigned(instruction.header.unit));
+      return true;
     }
   }
-  return std::nullopt;
+  return false;
 }

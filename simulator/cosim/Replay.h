@@ -28,6 +28,8 @@ public:
   Replay(const isa::Program &program, const timing::MachineParams &machine);
   /// The next dispatched instruction; nothing at the halt, or where the sequencer finds an illegal instruction.
   std::optional<Dispatch> next();
+  /// The same into `dispatch`, whatever that held before; false where there is nothing.
+  bool next(Dispatch &dispatch);
   /// Word index the sequencer is at.
   uint64_t pc() const { return at; }
   /// Words taken so far, those of dropped instructions and loops included.

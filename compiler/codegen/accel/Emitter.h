@@ -246,7 +246,7 @@ private:
   /// The load engine that takes turns with the first, and that of weights.
   unsigned secondUnit(const Tile &t) const { return machine.loadEngines > 1 && !t.singleLoader ? 1 : 0; }
   unsigned weightUnit(const Tile &t) const {
-    return onChip.knobs.weightLoader == plan::WeightLoader::First ? 0 : secondUnit(t);
+    return kernel.plan.firstLoader.value_or(onChip.knobs.weightLoader == plan::WeightLoader::First) ? 0 : secondUnit(t);
   }
   void takeTile(const Tile &t);
   size_t channelTileOf(int64_t channel) const;

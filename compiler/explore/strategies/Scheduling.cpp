@@ -46,10 +46,25 @@ void explore::exploreBus(Exploration &e) {
     e.propose([](plan::NetworkPlan &plan) { plan.network.bus = plan::Bus::Alternating; });
 }
 
-/// Streams of two load engines meet in rows of one DRAM bank.
+/// Streams of two load engines meet in rows of one DRAM bank: one engine for the weights of all kernels, or for those of a kernel with many.
 void explore::exploreWeightLoader(Exploration &e) {
-  if (e.problem.hasNeighbours() && !e.problem.asked.weightLoader && e.problem.machine.loadEngines > 1)
+  constexpr size_t kKernels = 4; ///< each costs an estimate of the network
+  if (!e.problem.hasNeighbours() || e.problem.machine.loadEngines == 1)
+    return;
+  if (!e.problem.asked.weightLoader)
     e.propose([](plan::NetworkPlan &plan) { plan.network.weightLoader = plan::WeightLoader::First; });
+  std::vector<std::pair<int64_t, size_t>> byWeights; // the most first
+  for (auto [i, layer] : llvm::enumerate(e.problem.layers)) {
+    const std::optional<accel::Anchor> &anchor = layer.kernel->anchor;
+    if (anchor && anchor->weights >= 0 && !layer.kernel->plan.firstLoader)
+      byWeights.push_back({-anchor->ic * anchor->oc * anchor->axes[0].kernel * anchor->axes[1].kernel, i});
+  }
+  llvm::sort(byWeights);
+  byWeights.resize(std::min(byWeights.size(), kKernels));
+  for (auto [weights, i] : byWeights)
+    e.propose([&, i = i](plan::NetworkPlan &plan) {
+      plan.kernels[i].firstLoader = plan.network.weightLoader != plan::WeightLoader::First;
+    });
 }
 
 /// With one scratchpad for all operands, slots rotate through all of it, and no room is free.

@@ -181,6 +181,16 @@ class KnobTest(PlanFileTest):
             return self.image(path)
         self.assertNotEqual(image("second"), image("first"))
 
+    def test_weights_of_one_kernel_by_the_engine_of_activations(self):
+        def loads(knobs, loader):
+            """Loads by the second engine."""
+            path = self.plan_file({"down": knobs} if knobs else {}, weight_loader=loader)
+            self.tilewright("run", NETWORK, *HW, "--schedule", path, "--check")
+            code, _ = self.tilewright("compile", NETWORK, *HW, "--schedule", path, "--emit", "tiles")
+            return code.count("load unit=1")
+        every, without, alone = loads("", "second"), loads("first_loader = true", "second"), loads("first_loader = false", "first")
+        self.assertTrue(0 < without < every and 0 < alone < every, (without, alone, every))
+
     def test_late_weights_come_early(self):
         hw = ["--hw", "tiny_8x8"]  # with a scratchpad for weights
         results = {}

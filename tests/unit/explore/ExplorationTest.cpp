@@ -3,6 +3,7 @@
 
 #include "compiler/explore/Exploration.h"
 
+#include "compiler/explore/strategies/Strategies.h"
 #include "tests/unit/explore/ToyNetwork.h"
 
 #include <gtest/gtest.h>
@@ -94,6 +95,15 @@ TEST_F(ExplorationTest, EveryProposalIsReportedWithItsKnobAndItsEnd) {
   EXPECT_FALSE(reported[3].after);
   EXPECT_FALSE(reported[4].isTaken);
   expectDepth(reported[4], "2", "3");
+}
+
+TEST_F(ExplorationTest, TheWeightsOfOneKernelMayComeByTheFirstLoader) {
+  ToyCompiler prefers([](const NetworkPlan &plan) { return plan.kernels[1].firstLoader.value_or(false) ? 90.0 : 100.0; });
+  Exploration own(network.problem, prefers, budget, nullptr);
+  ASSERT_FALSE(own.begin({plan::NetworkKnobs().withDefaults(), std::vector<plan::KernelPlan>(2)}));
+  exploreWeightLoader(own);
+  EXPECT_EQ(own.best().plan.kernels[1].firstLoader, true);
+  EXPECT_EQ(own.best().plan.kernels[0].firstLoader, std::nullopt);
 }
 
 TEST_F(ExplorationTest, TheBudgetCountsKernels) {

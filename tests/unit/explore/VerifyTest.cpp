@@ -105,6 +105,18 @@ TEST_F(VerifyTest, ChannelsOnTheArrayAreOfTheVectorEngine) {
       normalisation, [](auto &p) { p.arrayChannels = 272; }, "array_channels is 272 but kernel 'kernel1' has 256 of them");
 }
 
+TEST_F(VerifyTest, WeightsHaveAChoiceOfLoadersWhereThereAreTwo) {
+  auto set = [](auto &p) { p.firstLoader = true; };
+  EXPECT_TRUE(problemsOf(product, set).empty());
+  expectRefused(normalisation, set, "first_loader is true but kernel 'kernel1' has no weights");
+  expectRefused(product, set,
+                "first_loader is true but kernel 'kernel0' has schedule serial, and only pipelined and search can do that",
+                Schedule::Serial);
+  network.params.loadEngines = 1;
+  expectRefused(product, set,
+                "first_loader is true but kernel 'kernel0' runs on machine 'gemmini_16x16_int8', which has one load engine");
+}
+
 TEST_F(VerifyTest, EveryProblemIsSaidWithItsPlace) {
   auto places = std::make_shared<plan::KnobPlaces>();
   (*places)["tile"] = "mine.mlir:3:3";
