@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import shutil
 import signal
 import socket
@@ -38,6 +39,12 @@ ENVIRONMENT = {**os.environ, "TILEWRIGHT": str(measure.BINARY), "PYTHONPATH": PA
 SWEEP = [sys.executable, "-m", "tilewright.sweep"]
 
 failed = []
+
+
+def processor_seconds():
+    """Of processes that have ended: what other work on the machine does not change much."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def check(what, holds):
@@ -86,19 +93,21 @@ class Bench:
         if self.store.exists() and not self.arguments.resume:
             for suffix in ("", "-wal", "-shm"):
                 pathlib.Path(f"{self.store}{suffix}").unlink(missing_ok=True)
-        begin = time.monotonic()
+        begin, processor = time.monotonic(), processor_seconds()
         out = self.sweep("--jobs", self.jobs, "--store", str(self.store))
-        seconds = time.monotonic() - begin
+        seconds, processor = time.monotonic() - begin, processor_seconds() - processor
         ran = int(out.split(" ran now")[0].rsplit(" ", 1)[1])
         rows = rows_of(self.store)
         drawn = random.Random(1).sample(rows, min(self.arguments.sampled, len(rows)))
-        begin = time.monotonic()
+        begin, loop_processor = time.monotonic(), processor_seconds()
         script = "\n".join(" ".join(map(json.dumps, run_command(row))) + " > /dev/null 2>&1" for row in drawn)
         subprocess.run(["sh", "-c", script], env=measure.ENVIRONMENT, cwd=measure.ROOT, check=False)
-        loop = time.monotonic() - begin
+        loop, loop_processor = time.monotonic() - begin, processor_seconds() - loop_processor
         statuses = {status: sum(r.status == status for r in rows) for status in sorted({r.status for r in rows})}
-        print(f"- sweep, {self.jobs} jobs: {ran} points in {seconds:.0f} s, **{ran / seconds:.3f} points/s** ({statuses})")
-        print(f"- shell loop: {len(drawn)} points in {loop:.0f} s, {len(drawn) / loop:.3f} points/s")
+        print(f"- sweep, {self.jobs} jobs: {ran} points in {seconds:.0f} s, **{ran / seconds:.3f} points/s**, "
+              f"{processor / max(ran, 1):.3f} s of processor a point ({statuses})")
+        print(f"- shell loop: {len(drawn)} points in {loop:.0f} s, {len(drawn) / loop:.3f} points/s, {loop_processor / len(drawn):.3f} s of "
+              "processor a point")
         if ran:
             print(f"- ratio: {ran / seconds * loop / len(drawn):.2f}")
         check("as many rows as points", len(rows) == self.count)
