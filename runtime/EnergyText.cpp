@@ -46,9 +46,9 @@ std::string runtime::energyTable(const RunReport &report) {
   table.rule();
   add("total", total);
   return table.str() + "average " + fixed(energy.averageWatts(), 3) + " W at " + std::to_string(report.machine.clockMhz) +
-         " MHz, " + fixed(picojoulesPerMac(report), 2) + " pJ per MAC; technology " + energy.technology +
-         (energy.isDefaultTechnology ? " (the default)" : "") + ", area " + fixed(totalMm2(energy.areas), 2) +
-         " mm2 (estimate)\n";
+         " MHz" + (report.countedMacs() ? ", " + fixed(picojoulesPerMac(report), 2) + " pJ per MAC" : "") + "; technology " +
+         energy.technology + (energy.isDefaultTechnology ? " (the default)" : "") + ", area " +
+         fixed(totalMm2(energy.areas), 2) + " mm2 (estimate)\n";
 }
 
 static json joulesJson(const energy::EnergyReport &energy, const energy::Joules &joules) {

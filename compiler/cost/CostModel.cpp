@@ -37,6 +37,8 @@ double ClosedForm::cyclesOfKernel(const KernelWork &w) const {
     cycles *= kSharedBank;
   for (unsigned i = 0; i < w.crowdings; ++i)
     cycles *= kCrowding;
+  if (w.hasFewSums)
+    cycles *= kFewSums;
   for (unsigned i = 0; i < w.doubts; ++i)
     cycles *= 1 + kEstimateError;
   if (w.mustGain)

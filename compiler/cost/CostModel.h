@@ -67,10 +67,11 @@ struct KernelWork {
   double vectorTile = 0, storeTile = 0;
 
   unsigned bankConflicts =
-      0;                  ///< ways in which several engines meet in one bank: slots that share one, pieces of a tensor in all
-  unsigned crowdings = 0; ///< ways in which the kernel is in the way of itself or of what follows
-  unsigned doubts = 0;    ///< ways in which the numbers say a little too little
-  bool mustGain = false;  ///< they say much too little: worth it only if far faster
+      0;                   ///< ways in which several engines meet in one bank: slots that share one, pieces of a tensor in all
+  bool hasFewSums = false; ///< of a fusion group: its accumulators do not hold two row tiles
+  unsigned crowdings = 0;  ///< ways in which the kernel is in the way of itself or of what follows
+  unsigned doubts = 0;     ///< ways in which the numbers say a little too little
+  bool mustGain = false;   ///< they say much too little: worth it only if far faster
 };
 
 /// Steps of a kernel or a network in the order that the list scheduler has given them, in accelerator cycles.

@@ -586,7 +586,7 @@ double Emitter::estimate(const Tile &t, const Buffers &b, cost::KernelWork work,
   // In a group the vector engine is with other kernels for a band: the array goes on if there is room for its sums.
   if (onChip.banding && contraction() &&
       int64_t(b.all[size_t(b.accumulator)].slots) * positions(t) < 2 * bandRows() * bandColumns())
-    work.crowdings += 2;
+    work.hasFewSums = true;
   // Short rows are more of a load on DRAM, and on the kernels beside, than they seem.
   work.doubts += t.tile[P1] > 1 && t.tile[P0] < kernel.extent[P0] && unpacked;
   return cost::checked(network.costModel->cyclesOfKernel(work));

@@ -465,8 +465,8 @@ bool Fuser::place(Group &group, std::string *why) const {
   const Kernel *before = group.first ? kernels[group.first - 1] : nullptr;
   const bool isShared =
       uses.knobs.priority == plan::Priority::Interleaved && before && !before->anchor && before->copies.empty();
-  const int64_t room =
-      std::min(int64_t((isShared ? cost::kRoom : cost::kGroupRoom) * double(capacity)), capacity - askedBeside(group));
+  const int64_t room = std::min(int64_t((isShared ? cost::kGroupRoomBeside : cost::kGroupRoom) * double(capacity)),
+                                capacity - askedBeside(group));
   placeSums(group);
   std::vector<int64_t> mostRows; // of a band
   for (const Banding &kernel : group.kernels) {

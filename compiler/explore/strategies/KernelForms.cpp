@@ -85,6 +85,6 @@ void explore::explorePlannedTiles(Exploration &e) {
   double array = 0;
   for (const Layer &layer : e.problem.layers)
     array += double(accel::workOf(*layer.kernel, e.problem.machine).arrayCycles);
-  if (e.best().cycles >= (1 + cost::kEstimateError) * array)
+  if (e.best().cycles >= cost::kArrayWaits * array)
     e.propose([](plan::NetworkPlan &plan) { plan.network.plannedTiles = true; });
 }

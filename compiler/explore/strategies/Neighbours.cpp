@@ -152,7 +152,7 @@ void explore::apply(const NeighbourOverlap &overlap, size_t layer, const Problem
     int64_t bytes = int64_t(scratchpad.capacityBytes);
     for (size_t other = before ? layer - 1 : layer; other <= layer + behind && other < room.size(); ++other)
       bytes = std::min(bytes, room[other]);
-    const int64_t banks = bytes / int64_t(scratchpad.bankBytes()), at = int64_t(cost::kRoom * double(banks));
+    const int64_t banks = bytes / int64_t(scratchpad.bankBytes()), at = int64_t(cost::kProductRoom * double(banks));
     for (size_t other = before ? layer - 1 : layer; other <= layer + behind; ++other) {
       const plan::KernelPlan &asked = problem.layers[other].kernel->plan;
       const plan::Banks range = other == layer ? plan::Banks{at, banks} : plan::Banks{0, at};

@@ -46,13 +46,17 @@ void explore::exploreBus(Exploration &e) {
     e.propose([](plan::NetworkPlan &plan) { plan.network.bus = plan::Bus::Alternating; });
 }
 
-/// Streams of two load engines meet in rows of one DRAM bank: one engine for the weights of all kernels, or for those of a kernel with many.
+/// Streams of two load engines meet in rows of one DRAM bank.
 void explore::exploreWeightLoader(Exploration &e) {
+  if (e.problem.hasNeighbours() && !e.problem.asked.weightLoader && e.problem.machine.loadEngines > 1)
+    e.propose([](plan::NetworkPlan &plan) { plan.network.weightLoader = plan::WeightLoader::First; });
+}
+
+/// The same for the kernels with most weights one by one, against what holds for the network.
+void explore::exploreFirstLoaders(Exploration &e) {
   constexpr size_t kKernels = 4; ///< each costs an estimate of the network
   if (!e.problem.hasNeighbours() || e.problem.machine.loadEngines == 1)
     return;
-  if (!e.problem.asked.weightLoader)
-    e.propose([](plan::NetworkPlan &plan) { plan.network.weightLoader = plan::WeightLoader::First; });
   std::vector<std::pair<int64_t, size_t>> byWeights; // the most first
   for (auto [i, layer] : llvm::enumerate(e.problem.layers)) {
     const std::optional<accel::Anchor> &anchor = layer.kernel->anchor;

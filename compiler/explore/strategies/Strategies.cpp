@@ -43,6 +43,7 @@ constexpr std::pair<const char *, ProductStrategy::Explore> kStrategies[] = {
     {"shared-windows", exploreSharedWindows},
     {"channel-streaming", exploreChannelStreaming},
     {"planned-tiles", explorePlannedTiles},
+    {"first-loaders", exploreFirstLoaders},
 };
 } // namespace
 

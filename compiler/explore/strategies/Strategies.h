@@ -45,6 +45,8 @@ void exploreNeighbourSplits(Exploration &e);
 void exploreBus(Exploration &e);
 /// One stream of loads: row locality in place of two load engines.
 void exploreWeightLoader(Exploration &e);
+/// The same for single kernels.
+void exploreFirstLoaders(Exploration &e);
 /// Weights far ahead of their kernel.
 void exploreWeightPrefetch(Exploration &e);
 /// Channels of a depthwise window on the array, beside the vector engine.

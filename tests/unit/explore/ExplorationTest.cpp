@@ -101,7 +101,7 @@ TEST_F(ExplorationTest, TheWeightsOfOneKernelMayComeByTheFirstLoader) {
   ToyCompiler prefers([](const NetworkPlan &plan) { return plan.kernels[1].firstLoader.value_or(false) ? 90.0 : 100.0; });
   Exploration own(network.problem, prefers, budget, nullptr);
   ASSERT_FALSE(own.begin({plan::NetworkKnobs().withDefaults(), std::vector<plan::KernelPlan>(2)}));
-  exploreWeightLoader(own);
+  exploreFirstLoaders(own);
   EXPECT_EQ(own.best().plan.kernels[1].firstLoader, true);
   EXPECT_EQ(own.best().plan.kernels[0].firstLoader, std::nullopt);
 }
