@@ -508,13 +508,32 @@ tw_status tw_result_report(const tw_result *result, char **json) {
   });
 }
 
+/// A file with the timeline of a run.
+static StatusOr<std::string> timelineOf(const tw_result &result, stats::TimelineFormat format) {
+  if (!result.traced)
+    return userError("the run kept no timeline: run with option trace=1");
+  std::ostringstream timeline;
+  stats::writeTimeline(timeline, *result.traced, *result.report.sim, format);
+  return timeline.str();
+}
+
 tw_status tw_result_timeline(const tw_result *result, char **json) {
   return guarded([&]() -> Status {
-    if (!result->traced)
-      return userError("the run kept no timeline: run with option trace=1");
-    std::ostringstream timeline;
-    stats::writeTimeline(timeline, *result->traced, *result->report.sim);
-    *json = copyOf(timeline.str());
+    StatusOr<std::string> timeline = timelineOf(*result, stats::TimelineFormat::ChromeJson);
+    if (!timeline)
+      return timeline.error();
+    *json = copyOf(*timeline);
+    return {};
+  });
+}
+
+tw_status tw_result_perfetto(const tw_result *result, void **trace, size_t *size) {
+  return guarded([&]() -> Status {
+    StatusOr<std::string> timeline = timelineOf(*result, stats::TimelineFormat::Perfetto);
+    if (!timeline)
+      return timeline.error();
+    *trace = copyOf(*timeline);
+    *size = timeline->size();
     return {};
   });
 }

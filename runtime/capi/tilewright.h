@@ -139,6 +139,8 @@ TILEWRIGHT_API tw_tensor tw_result_output(const tw_result *result, size_t index)
 TILEWRIGHT_API tw_status tw_result_report(const tw_result *result, char **json);
 /* The timeline as Chrome trace events. User error: the run kept no trace, or was more than one program. */
 TILEWRIGHT_API tw_status tw_result_timeline(const tw_result *result, char **json);
+/* The timeline in Perfetto's protobuf format, the bytes of a .pftrace file. One cycle is 1 ns. User errors: as tw_result_timeline. */
+TILEWRIGHT_API tw_status tw_result_perfetto(const tw_result *result, void **trace, size_t *size);
 TILEWRIGHT_API void tw_result_free(tw_result *result);
 
 #ifdef __cplusplus

@@ -33,6 +33,15 @@ void addDramCommand(CLI::App &app, Action &action);
 void addHwCommand(CLI::App &app, Action &action);
 void addPythonCommands(CLI::App &app, Action &action);
 void addAssemblerCommands(CLI::App &app, Action &action);
+void addDoctorCommand(CLI::App &app, Action &action);
+
+/// Commands, options and their helps as JSON, which scripts/man-pages.py reads.
+std::string describe(const CLI::App &app);
+
+/// The interpreter that the Python package is built for.
+constexpr const char *kPython = "/usr/bin/python3";
+/// The folder that holds the Python package: of a build tree, of an installed one, or of a wheel. Empty: there is none.
+std::string pythonPackageFolder();
 
 /// A tensor that the command line names: `FILE` or `NAME=FILE`.
 struct TensorArgument {

@@ -135,6 +135,11 @@ int main(int argc, char **argv) {
   addDramCommand(app, action);
   addPythonCommands(app, action);
   addAssemblerCommands(app, action);
+  addDoctorCommand(app, action);
+  if (argc == 2 && std::string(argv[1]) == "--describe") {
+    std::fputs(describe(app).c_str(), stdout);
+    return finish(0);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -18,23 +18,20 @@ using namespace tw::cli;
 
 namespace fs = std::filesystem;
 
-namespace {
-constexpr const char *kPython = "/usr/bin/python3"; ///< the interpreter that the package is built for
-
-/// The folder that holds the package: of a build tree, of an installed one, or of a wheel. Empty: there is none.
-fs::path packageFolder(const fs::path &program) {
-  const fs::path bin = program.parent_path();
+std::string cli::pythonPackageFolder() {
   std::error_code failure;
+  const fs::path bin = fs::read_symlink("/proc/self/exe", failure).parent_path();
   for (const fs::path &folder : {bin / "../python", bin / "../lib/python3/dist-packages", bin / "../.."})
     if (fs::exists(folder / "tilewright/__init__.py", failure))
-      return fs::weakly_canonical(folder, failure);
+      return fs::weakly_canonical(folder, failure).string();
   return {};
 }
 
+namespace {
 /// Becomes the Python module. Returns only where that fails.
 Status become(const std::string &module, const std::vector<std::string> &arguments) {
   std::error_code failure;
-  const fs::path program = fs::read_symlink("/proc/self/exe", failure), folder = packageFolder(program);
+  const fs::path program = fs::read_symlink("/proc/self/exe", failure), folder = pythonPackageFolder();
   if (folder.empty())
     return userError("the Python package is not built: install its packages (scripts/setup.sh python sweep) and build again");
   const char *path = std::getenv("PYTHONPATH");

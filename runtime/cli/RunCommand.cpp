@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 #include <sys/resource.h>
 
@@ -128,6 +129,17 @@ Status judge(const runtime::RunReport &report) {
   return beyond.empty() ? Status() : userError(beyond);
 }
 
+/// The format that the suffix of a timeline's file names; without a suffix, as of a device, Chrome's.
+StatusOr<stats::TimelineFormat> timelineFormat(const std::string &file) {
+  const std::string suffix = std::filesystem::path(file).extension().string();
+  if (suffix == ".pftrace" || suffix == ".perfetto-trace")
+    return stats::TimelineFormat::Perfetto;
+  if (suffix.empty() || suffix == ".json")
+    return stats::TimelineFormat::ChromeJson;
+  return userError("--trace '" + file + "': suffix '" + suffix +
+                   "' names no format of timelines: .json is Chrome's, .pftrace and .perfetto-trace are Perfetto's");
+}
+
 /// Everything is checked and staged before anything appears.
 Status writeResults(const RunArguments &arguments, const runtime::Network &network, const runtime::RunReport &report,
                     runtime::FileSet &files) {
@@ -146,8 +158,11 @@ Status writeResults(const RunArguments &arguments, const runtime::Network &netwo
     }
   }
   if (!arguments.traceFile.empty()) {
+    StatusOr<stats::TimelineFormat> format = timelineFormat(arguments.traceFile);
+    if (!format)
+      return format.error();
     std::ostringstream timeline;
-    stats::writeTimeline(timeline, *network.steps.front().program, *report.sim);
+    stats::writeTimeline(timeline, *network.steps.front().program, *report.sim, *format);
     if (Status status = files.add(arguments.traceFile, timeline.str()); !status)
       return status;
   }
@@ -190,6 +205,8 @@ Status run(const RunArguments &arguments) {
   if (Status status = checkOutputs({arguments.jsonFile, arguments.traceFile, arguments.dumpFile, arguments.model.explainFile});
       !status)
     return status;
+  if (StatusOr<stats::TimelineFormat> format = timelineFormat(arguments.traceFile); !format)
+    return format.error();
   runtime::FileSet outputs;
   if (!arguments.dumpFile.empty()) {
     StatusOr<std::string> file = outputs.addWrittenByOthers(arguments.dumpFile);
@@ -290,7 +307,9 @@ void cli::addRunCommand(CLI::App &app, Action &action) {
   command->add_option("--max-cycles", arguments->maxCycles, "stop with a fault after so many cycles (functional: instructions)")
       ->check(wholeNumber());
   command->add_option("--output-dir", arguments->outputFolder, "write outputs there, as NAME.npy");
-  command->add_option("--trace", arguments->traceFile, "write a timeline of every engine, for ui.perfetto.dev; 1 cycle = 1 us");
+  command->add_option("--trace", arguments->traceFile,
+                      "write a timeline of every engine, for ui.perfetto.dev: FILE.json in Chrome's format, 1 cycle = 1 us; "
+                      "FILE.pftrace or FILE.perfetto-trace in Perfetto's, far smaller, 1 cycle = 1 ns");
   CLI::Option *dump = command->add_option("--fst", arguments->dumpFile, "with --model rtl: write waves there, for GTKWave");
   command->add_option("--from", arguments->dumpFrom, "first cycle of the waves")->check(wholeNumber())->needs(dump);
   command->add_option("--to", arguments->dumpTo, "one past the last cycle of the waves")->check(wholeNumber())->needs(dump);

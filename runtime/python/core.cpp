@@ -45,6 +45,16 @@ template <typename Call> std::string textOf(Call call) {
   return result;
 }
 
+/// The bytes that a function returns.
+template <typename Call> py::bytes bytesOf(Call call) {
+  void *bytes = nullptr;
+  size_t size = 0;
+  callUnlocked([&] { return call(&bytes, &size); });
+  py::bytes result(static_cast<const char *>(bytes), size);
+  tw_free(bytes);
+  return result;
+}
+
 std::vector<const char *> pointersTo(const std::vector<std::string> &texts) {
   std::vector<const char *> pointers;
   for (const std::string &text : texts)
@@ -211,12 +221,7 @@ PYBIND11_MODULE(_core, module) {
            [](const Program &self) { return textOf([&](char **text) { return tw_program_notes(self.held.get(), text); }); })
       .def("image",
            [](const Program &self) {
-             void *image = nullptr;
-             size_t size = 0;
-             callUnlocked([&] { return tw_program_image(self.held.get(), &image, &size); });
-             py::bytes bytes(static_cast<const char *>(image), size);
-             tw_free(image);
-             return bytes;
+             return bytesOf([&](void **bytes, size_t *size) { return tw_program_image(self.held.get(), bytes, size); });
            })
       .def("run", &run);
 
@@ -237,5 +242,8 @@ PYBIND11_MODULE(_core, module) {
       .def("report",
            [](const Result &self) { return textOf([&](char **text) { return tw_result_report(self.held.get(), text); }); })
       .def("timeline",
-           [](const Result &self) { return textOf([&](char **text) { return tw_result_timeline(self.held.get(), text); }); });
+           [](const Result &self) { return textOf([&](char **text) { return tw_result_timeline(self.held.get(), text); }); })
+      .def("perfetto", [](const Result &self) {
+        return bytesOf([&](void **bytes, size_t *size) { return tw_result_perfetto(self.held.get(), bytes, size); });
+      });
 }

@@ -1,49 +1,27 @@
-//===- Timeline.cpp - A run as a Chrome/Perfetto trace --------------------===//
+//===- Timeline.cpp - A run as a trace for viewers ------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "simulator/stats/Timeline.h"
 
+#include "simulator/stats/TimelineSink.h"
 #include "simulator/stats/Track.h"
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 namespace tw::stats {
 namespace {
 
-/// A JSON string with its quotes. Names come from models: bytes that are no UTF-8 are replaced.
-std::string jsonString(const std::string &text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 std::string number(uint64_t value) { return std::to_string(value); }
 
+/// Walks through the run.
 class Writer {
 public:
-  Writer(std::ostream &out, const isa::Program &program, const SimResult &result)
-      : out(out), program(program), result(result) {}
+  Writer(TimelineSink &sink, const isa::Program &program, const SimResult &result)
+      : sink(sink), program(program), result(result) {}
   void write();
 
 private:
-  void event(const std::string &body) {
-    out << (first ? "\n{" : ",\n{") << body << '}';
-    first = false;
-  }
-  void slice(unsigned track, const std::string &name, Cycle begin, Cycle end, const std::string &arguments) {
-    event("\"ph\":\"X\",\"pid\":0,\"tid\":" + number(track) + ",\"ts\":" + number(begin) + ",\"dur\":" + number(end - begin) +
-          ",\"name\":" + jsonString(name) + ",\"args\":{" + arguments + "}");
-  }
-  void counter(const std::string &name, Cycle at, const std::string &series, const std::string &value) {
-    event("\"ph\":\"C\",\"pid\":0,\"ts\":" + number(at) + ",\"name\":" + jsonString(name) + ",\"args\":{" + jsonString(series) +
-          ":" + value + "}");
-  }
-  void track(unsigned id, const std::string &name) {
-    event("\"ph\":\"M\",\"pid\":0,\"tid\":" + number(id) + ",\"name\":\"thread_name\",\"args\":{\"name\":" + jsonString(name) +
-          "}");
-    event("\"ph\":\"M\",\"pid\":0,\"tid\":" + number(id) +
-          ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":" + number(id) + "}");
-  }
   static constexpr unsigned kCriticalTrack = 0;
   static unsigned engineTrack(unsigned engine) { return 1 + 2 * (kNumEngines - 1 - engine); }
   static unsigned queueTrack(unsigned engine) { return 2 + 2 * (kNumEngines - 1 - engine); }
@@ -60,20 +38,21 @@ private:
   void buses();
   void criticalPath();
 
-  std::ostream &out;
+  TimelineSink &sink;
   const isa::Program &program;
   const SimResult &result;
   std::map<unsigned, std::vector<const InstructionRecord *>> byEngine; ///< those that started, in order
-  bool first = true;
 };
 
 void Writer::instructions() {
   for (const auto &[engine, records] : byEngine)
     for (const InstructionRecord *record : records)
-      slice(engineTrack(engine), mnemonic(*record), record->start, std::max(record->issueFree, record->start + 1),
-            "\"layer\":" + jsonString(layerName(record->layer)) + ",\"word\":" + number(record->pc) +
-                ",\"visible\":" + number(record->visible) + ",\"issue_free\":" + number(record->issueFree) +
-                ",\"retire\":" + number(record->retire));
+      sink.slice(engineTrack(engine), mnemonic(*record), record->start, std::max(record->issueFree, record->start + 1),
+                 {{"layer", layerName(record->layer)},
+                  {"word", record->pc},
+                  {"visible", record->visible},
+                  {"issue_free", record->issueFree},
+                  {"retire", record->retire}});
 }
 
 /// Stalls lie between instructions, or (DMA) inside one: they are cut where an instruction begins or ends, so that slices nest.
@@ -98,8 +77,7 @@ void Writer::stalls(const EngineResult &engine) {
       Cycle end = interval.end;
       if (next < records.size())
         end = std::min(end, begin < records[next]->start ? records[next]->start : records[next]->issueFree);
-      slice(engineTrack(engine.engine), name, begin, end,
-            "\"cause\":" + jsonString(cause) + ",\"layer\":" + jsonString(layerName(interval.layer)));
+      sink.slice(engineTrack(engine.engine), name, begin, end, {{"cause", cause}, {"layer", layerName(interval.layer)}});
       begin = end;
     }
   }
@@ -112,8 +90,8 @@ void Writer::queues() {
     for (const InstructionRecord *record : records) {
       const Cycle head = std::max(record->visible, before);
       if (head < record->start)
-        slice(queueTrack(engine), mnemonic(*record), head, record->start,
-              "\"layer\":" + jsonString(layerName(record->layer)) + ",\"word\":" + number(record->pc));
+        sink.slice(queueTrack(engine), mnemonic(*record), head, record->start,
+                   {{"layer", layerName(record->layer)}, {"word", record->pc}});
       before = record->start;
       changes.push_back({record->visible, 1});
       changes.push_back({record->start, -1});
@@ -123,7 +101,7 @@ void Writer::queues() {
     for (size_t i = 0; i < changes.size(); ++i) {
       length += changes[i].second;
       if (i + 1 == changes.size() || changes[i + 1].first != changes[i].first)
-        counter("queue of " + engineName(engine), changes[i].first, "instructions", std::to_string(length));
+        sink.counter("queue of " + engineName(engine), "instructions", changes[i].first, uint64_t(length));
     }
   }
 }
@@ -132,12 +110,8 @@ void Writer::flows() {
   for (size_t i = 0; i < result.flows.size(); ++i) {
     const SemaphoreFlow &flow = result.flows[i];
     const InstructionRecord &from = result.instructions[flow.from], &to = result.instructions[flow.to];
-    // An arrow starts inside a slice, so in the last cycle of the poster's.
-    const Cycle at = std::max(from.start, from.issueFree ? from.issueFree - 1 : 0);
-    const std::string common =
-        ",\"pid\":0,\"cat\":\"semaphore\",\"id\":" + number(i) + ",\"name\":\"semaphore " + number(flow.semaphore) + "\"";
-    event("\"ph\":\"s\"" + common + ",\"tid\":" + number(engineTrack(from.engine)) + ",\"ts\":" + number(at));
-    event("\"ph\":\"f\",\"bp\":\"e\"" + common + ",\"tid\":" + number(engineTrack(to.engine)) + ",\"ts\":" + number(to.start));
+    sink.flow({i, flow.semaphore, engineTrack(from.engine), engineTrack(to.engine), from.start,
+               std::max(from.start, from.issueFree ? from.issueFree - 1 : 0), to.start});
   }
 }
 
@@ -157,31 +131,28 @@ void Writer::buses() {
           break;
         ++next;
       }
-      counter("dram channel " + number(channel), begin, "percent", number(busy * 100 / (end - begin)));
+      sink.counter("dram channel " + number(channel), "percent", begin, busy * 100 / (end - begin));
     }
   }
 }
 
 void Writer::criticalPath() {
-  track(kCriticalTrack, "critical path");
+  sink.track(kCriticalTrack, "critical path");
   for (const PathStep &step : result.criticalPath) {
     const std::string name = step.layer == kNoLayer ? "no layer" : layerName(step.layer);
-    slice(kCriticalTrack, name, step.begin, step.end, "");
+    sink.slice(kCriticalTrack, name, step.begin, step.end, {});
   }
 }
 
 void Writer::write() {
-  out << "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"time_unit\":\"1 us is 1 cycle\",\"total_cycles\":" << result.totalCycles
-      << "},\"traceEvents\":[";
-  event("\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":" +
-        jsonString((program.machine.empty() ? std::string("machine") : program.machine) + " (1 us is 1 cycle)") + "}");
+  sink.start(program.machine.empty() ? "machine" : program.machine, result.totalCycles);
   for (const InstructionRecord &record : result.instructions)
     if (record.start || record.issueFree)
       byEngine[record.engine].push_back(&record);
   for (const EngineResult &engine : result.engines) {
-    track(engineTrack(engine.engine), engine.name);
+    sink.track(engineTrack(engine.engine), engine.name);
     if (engine.engine != kSequencer)
-      track(queueTrack(engine.engine), engine.name + " queue");
+      sink.track(queueTrack(engine.engine), engine.name + " queue");
   }
   criticalPath();
   instructions();
@@ -190,13 +161,14 @@ void Writer::write() {
   queues();
   flows();
   buses();
-  out << "\n]}\n";
+  sink.finish();
 }
 
 } // namespace
 
-void writeTimeline(std::ostream &out, const isa::Program &program, const SimResult &result) {
-  Writer(out, program, result).write();
+void writeTimeline(std::ostream &out, const isa::Program &program, const SimResult &result, TimelineFormat format) {
+  const std::unique_ptr<TimelineSink> sink = format == TimelineFormat::Perfetto ? makePerfettoSink(out) : makeChromeSink(out);
+  Writer(*sink, program, result).write();
 }
 
 } // namespace tw::stats

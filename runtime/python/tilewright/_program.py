@@ -121,7 +121,7 @@ class Program:
             model: "systemc" (values and cycles), "functional" (values only), or "rtl" (the SystemVerilog machine; needs Verilator).
             seed: of random inputs.
             check: unwritten words and unordered accesses are faults.
-            trace: keep what result.timeline needs.
+            trace: keep what result.timeline and result.perfetto need.
             max_cycles: a run that takes more is a fault; 0: no limit.
 
         Raises UserError: an input does not fit. Fault: the program misbehaved.
@@ -188,6 +188,11 @@ class Result:
     def timeline(self) -> dict[str, Any]:
         """Chrome trace events of all engines, as chrome://tracing and Perfetto read them. The run must have kept a trace."""
         return dict(json.loads(self._core.timeline()))
+
+    @cached_property
+    def perfetto(self) -> bytes:
+        """The same timeline in Perfetto's protobuf format: the bytes of a .pftrace file, with 1 ns for a cycle."""
+        return self._core.perfetto()
 
     def __repr__(self) -> str:
         return f"<Result: {self.report.get('total_cycles', 'no')} cycles>"

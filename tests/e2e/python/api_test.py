@@ -131,9 +131,16 @@ class ProgramTest(unittest.TestCase):
 
     def test_a_timeline_has_events_of_every_engine(self):
         program = tw.compile(GEMM, "tiny_8x8")
-        self.assertTrue(program.run(trace=True).timeline["traceEvents"])
-        with self.assertRaisesRegex(tw.UserError, "trace"):
-            program.run().timeline
+        result = program.run(trace=True)
+        self.assertTrue(result.timeline["traceEvents"])
+        # The command writes the same bytes.
+        with tempfile.TemporaryDirectory() as folder:
+            program.save(pathlib.Path(folder) / "m.twp")
+            subprocess.run([os.environ["TILEWRIGHT"], "run", "m.twp", "--trace", "t.pftrace"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+            self.assertEqual(result.perfetto, (pathlib.Path(folder) / "t.pftrace").read_bytes())
+        for timeline in ["timeline", "perfetto"]:
+            with self.assertRaisesRegex(tw.UserError, "trace"):
+                getattr(program.run(), timeline)
 
     def test_layers_as_a_frame(self):
         report = tw.compile(DIGITS, "tiny_8x8").run().report
