@@ -84,6 +84,16 @@ async function keyboard(page) {
   await page.keyboard.press("Enter");
 }
 
+/** A picture of each section, without the header over it. */
+async function pictures(page, ids, before, after) {
+  mkdirSync(shots, { recursive: true });
+  await page.setViewportSize({ width: 1366, height: 3600 });
+  await page.addStyleTag({ content: "header { position: static !important }" });
+  await page.waitForTimeout(300);
+  for (const id of ids)
+    await page.locator(`section[id="${id}"]`).screenshot({ path: path.join(shots, before + id + after) });
+}
+
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
 for (const { file, sections, events } of JSON.parse(readFileSync(list, "utf8"))) {
   for (const colorScheme of ["light", "dark"]) {
@@ -97,15 +107,9 @@ for (const { file, sections, events } of JSON.parse(readFileSync(list, "utf8")))
     for (const id of sections)
       check(ids.includes(id), `${name}: no section ${id} in ${ids.join(", ")}`);
     check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: the page is wider than 1366 pixels`);
-    for (const id of ids) {
-      const part = page.locator(`section[id="${id}"]`);
-      await part.scrollIntoViewIfNeeded();
-      if (shots) {
-        mkdirSync(shots, { recursive: true });
-        await page.waitForTimeout(80);
-        await part.screenshot({ path: path.join(shots, `${name}-${id}-${colorScheme}.png`) });
-      }
-    }
+    // Charts are drawn when they come near the screen.
+    for (const box of await page.locator(".chart").all())
+      await box.evaluate((node) => new Promise((done) => { node.scrollIntoView(); requestAnimationFrame(() => requestAnimationFrame(done)); }));
     check(await page.evaluate(() => [...document.querySelectorAll(".chart")].every((box) => box.querySelector("canvas"))), `${name}: a chart is empty`);
     await accessibility(page, `${name}, ${colorScheme}`);
     if (colorScheme === "light" && sections.includes("layers"))
@@ -117,6 +121,8 @@ for (const { file, sections, events } of JSON.parse(readFileSync(list, "utf8")))
         best = Math.min(best, await timeline(page, events));
       check(best <= FRAME_MS, `${name}: the 95th percentile of frames is ${best.toFixed(1)} ms`);
     }
+    if (shots)
+      await pictures(page, ids, `${name}-`, `-${colorScheme}.png`);
     await context.close();
   }
 }

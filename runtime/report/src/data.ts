@@ -70,6 +70,11 @@ export interface Trace {
   file: string;
   machine: string;
   total_cycles: number;
+  /** The cycles that the page has. */
+  first: number;
+  last: number;
+  /** Slices shorter than so many cycles are one in each bucket; 1: all are there. */
+  bucket: number;
   names: string[];
   layers: string[];
   causes: string[];

@@ -29,7 +29,7 @@ export function whole(value: number | null | undefined): string {
 export function number(value: number): string {
   if (Number.isInteger(value) || Math.abs(value) >= 1000)
     return kWhole.format(value);
-  return Number(value.toPrecision(4)).toString();
+  return Math.abs(value) < 1e-3 ? value.toExponential(3) : Number(value.toPrecision(4)).toString();
 }
 
 export function percent(part: number | null | undefined): string {
@@ -59,7 +59,7 @@ export function modelName(model: string): string {
 
 /** "dram_latency_cycles" as "DRAM latency". */
 export function words(key: string): string {
-  return key.replace(/_cycles$/, "").replace(/_/g, " ").replace(/^dram/, "DRAM");
+  return key.replace(/_cycles$/, "").replace(/_/g, " ").replace(/\bdram\b/, "DRAM").replace(/\bmacs\b/, "MACs");
 }
 
 export function download(file: string, text: string): void {

@@ -9,7 +9,7 @@ import { colour, kPalette } from "./theme";
 
 interface Pair { name: string; a: number; b: number }
 
-/** Layers of two runs that share nodes of the model, directly or through others, else the name. */
+/** Layers of two runs by name; those of one run alone by the nodes of the model that they share, directly or through others. */
 export function pairs(a: Layer[], b: Layer[]): Pair[] {
   const parent = new Map<string, string>();
   const root = (key: string): string => {
@@ -24,7 +24,8 @@ export function pairs(a: Layer[], b: Layer[]): Pair[] {
         parent.set(key, key);
     parent.set(root(x), root(y));
   };
-  const keys = (layer: Layer): string[] => (layer.nodes?.length ? layer.nodes.map((node) => `node ${node}`) : [`layer ${layer.name}`]);
+  const inB = new Set(b.map((layer) => layer.name)), common = new Set(a.map((layer) => layer.name).filter((name) => inB.has(name)));
+  const keys = (layer: Layer): string[] => (layer.nodes?.length && !common.has(layer.name) ? layer.nodes.map((node) => `node ${node}`) : [`layer ${layer.name}`]);
   for (const layer of [...a, ...b])
     for (const key of keys(layer))
       join(keys(layer)[0], key);
@@ -63,7 +64,7 @@ export function twoRuns(runs: RunEntry[]): HTMLElement | null {
     const signed = (value: number): string => (value > 0 ? "+" : "") + whole(value);
     const ta = a.total_cycles ?? 0, tb = b.total_cycles ?? 0;
     body.replaceChildren(
-      h("p", {}, `A: ${whole(ta)} cycles. B: ${whole(tb)} cycles, ${signed(tb - ta)} (${ta ? `${signed(0) === "0" && tb === ta ? "" : tb > ta ? "+" : ""}${((tb / ta - 1) * 100).toFixed(1)} %` : "–"}).`),
+      h("p", {}, `A: ${whole(ta)} cycles. B: ${whole(tb)} cycles, ${signed(tb - ta)}${ta ? ` (${tb > ta ? "+" : ""}${((tb / ta - 1) * 100).toFixed(1)} %)` : ""}.`),
       chart(70 + shown.length * 22, "Cycles of B less those of A, layer by layer, the largest slowdown first", make),
       table({
         caption: "A against B, the largest slowdown first", rows, sort: { column: 3, down: true }, columns: [
@@ -82,7 +83,7 @@ export function twoRuns(runs: RunEntry[]): HTMLElement | null {
 function columnsOf(rows: { [key: string]: unknown }[]): Column<{ [key: string]: unknown }>[] {
   const flat = (value: unknown): Cell =>
     value === null || value === undefined ? null : typeof value === "object"
-      ? Array.isArray(value) ? value.map((part) => (typeof part === "object" ? JSON.stringify(part) : String(part))).join(", ")
+      ? Array.isArray(value) ? value.slice(0, 3).map((part) => (typeof part === "object" ? JSON.stringify(part) : String(part))).join(", ") + (value.length > 3 ? ` and ${value.length - 3} more` : "")
         : Object.entries(value as object).map(([key, part]) => `${words(key)} ${typeof part === "number" ? number(part) : String(part)}`).join(", ")
       : (value as Cell);
   return [...new Set(rows.flatMap((row) => Object.keys(row)))].map((key) => ({
@@ -101,7 +102,7 @@ export function tables(entry: Entry): HTMLElement {
         found.push(h("h3", {}, words(path)), table({ caption: `${words(path)} of ${entry.file}`, rows, columns: columnsOf(rows) }));
     } else if (typeof value === "object" && value !== null) {
       for (const [key, part] of Object.entries(value))
-        if (key !== "machine")
+        if (!["machine", "energy", "area"].includes(key))
           walk(part, path ? `${path}, ${key}` : key);
     } else if (typeof value === "number" && !path.includes(",")) {
       facts.push(`${words(path)} ${number(value)}`);
@@ -139,6 +140,9 @@ function losses(entry: Entry): HTMLElement | null {
     "The largest losses of the tensor engine") : null;
 }
 
+/** A column's name with its unit. */
+const plain = (name: string): string => name.replace(/_/g, " ");
+
 export function sweepSections(sweep: Sweep): HTMLElement {
   const first = 2 + sweep.axes.length, names = ["number", "status", ...sweep.axes, ...sweep.objectives.map((o) => o.name), ...sweep.fields];
   const best = new Set(sweep.front), rows = sweep.rows.map((cells, index) => ({ cells, index }));
@@ -146,7 +150,7 @@ export function sweepSections(sweep: Sweep): HTMLElement {
   const measures = names.map((_, i) => i).filter((i) => i >= 2 && numeric[i]);
   const where = (cells: Cell[]): string => names.slice(2).map((name, i) => `${name}: ${typeof cells[i + 2] === "number" ? number(cells[i + 2] as number) : cells[i + 2] ?? "–"}`).join("<br>");
   const cloud = h("div");
-  const pick = (selected: number): HTMLSelectElement => h("select", { change: () => draw() }, ...measures.map((i) => h("option", { value: i, selected: i === selected }, words(names[i]))));
+  const pick = (selected: number): HTMLSelectElement => h("select", { change: () => draw() }, ...measures.map((i) => h("option", { value: i, selected: i === selected }, plain(names[i]))));
   const x = pick(sweep.objectives.length > 1 ? first + 1 : measures[0]), y = pick(first);
   function draw(): void {
     const i = Number(x.value), j = Number(y.value);
@@ -154,15 +158,15 @@ export function sweepSections(sweep: Sweep): HTMLElement {
       .map(({ cells }) => ({ value: [cells[i], cells[j]], cells }));
     const make = (): Option => ({
       grid: { left: 90, right: 30, top: 36, bottom: 52 }, legend: legend(),
-      xAxis: axis(words(names[i]), { type: "value", scale: true, axisLabel: { color: colour("ink"), hideOverlap: true, formatter: number } }),
-      yAxis: axis(words(names[j]), { type: "value", scale: true, nameGap: 66, axisLabel: { color: colour("ink"), formatter: number } }),
+      xAxis: axis(plain(names[i]), { type: "value", scale: true, axisLabel: { color: colour("ink"), hideOverlap: true, formatter: number } }),
+      yAxis: axis(plain(names[j]), { type: "value", scale: true, nameGap: 66, axisLabel: { color: colour("ink"), formatter: number } }),
       tooltip: { confine: true, backgroundColor: colour("panel"), borderColor: colour("line"), textStyle: { color: colour("ink") }, formatter: ({ data }: { data: { cells: Cell[] } }) => where(data.cells) },
       series: [
         { name: "dominated", type: "scatter", symbol: "circle", symbolSize: 8, data: points(false), itemStyle: { color: "#9a9a9a" } },
         { name: "Pareto front", type: "scatter", symbol: "diamond", symbolSize: 14, data: points(true), itemStyle: { color: kPalette[5] } },
       ],
     });
-    cloud.replaceChildren(chart(360, `${words(names[j])} over ${words(names[i])} of ${rows.length} points; ${best.size} are on the Pareto front`, make));
+    cloud.replaceChildren(chart(360, `${plain(names[j])} over ${plain(names[i])} of ${rows.length} points; ${best.size} are on the Pareto front`, make));
   }
   if (measures.length)
     draw();
@@ -173,7 +177,7 @@ export function sweepSections(sweep: Sweep): HTMLElement {
       type: "value", nameTextStyle: { color: colour("ink") }, axisLabel: { color: colour("ink") }, axisLine: { lineStyle: { color: colour("muted") } },
       scale: true, areaSelectStyle: { width: 16, color: kPalette[4] },
     } },
-    parallelAxis: axes.map((i, dim) => ({ dim, name: words(names[i]), axisLabel: { color: colour("ink"), formatter: number } })),
+    parallelAxis: axes.map((i, dim) => ({ dim, name: plain(names[i]), axisLabel: { color: colour("ink"), formatter: number } })),
     series: ([[false, "dominated", "#9a9a9a"], [true, "Pareto front", kPalette[5]]] as [boolean, string, string][]).map(([front, name, fill]) => ({
       name, type: "parallel", lineStyle: { color: fill, width: front ? 2 : 1, opacity: front ? 0.95 : 0.5 }, itemStyle: { color: fill },
       inactiveOpacity: 0.04, data: rows.filter(({ cells, index }) => best.has(index) === front && axes.every((i) => typeof cells[i] === "number")).map(({ cells }) => axes.map((i) => cells[i])),
@@ -183,13 +187,13 @@ export function sweepSections(sweep: Sweep): HTMLElement {
   return section(`Sweep ${sweep.name}`, note(`${rows.length} points; ${goal}. ${best.size} of them are on the front: no other point of their model is as good in every objective and better in one.`),
     h("div", { class: "bar" }, h("label", {}, "across ", x), h("label", {}, "up ", y)), cloud,
     axes.length > 1 ? h("h3", {}, "Parallel coordinates") : null, axes.length > 1 ? note("Drag along an axis to keep the lines that cross that range.") : null,
-    axes.length > 1 ? chart(380, `Parallel coordinates of ${rows.length} points over ${axes.map((i) => words(names[i])).join(", ")}`, parallel) : null,
+    axes.length > 1 ? chart(380, `Parallel coordinates of ${rows.length} points over ${axes.map((i) => plain(names[i])).join(", ")}`, parallel) : null,
     table({
       caption: `Points of ${sweep.name}`, rows, mark: (row) => (best.has(row.index) ? "best" : ""),
       columns: [
         { title: "number", value: (r) => r.cells[0] }, { title: "front", value: (r) => (best.has(r.index) ? "yes" : "no") },
         ...names.slice(1).map((name, i) => ({
-          title: words(name), value: (r: typeof rows[0]) => r.cells[i + 1] ?? null,
+          title: plain(name), value: (r: typeof rows[0]) => r.cells[i + 1] ?? null,
           text: (r: typeof rows[0]) => {
             const value = r.cells[i + 1] ?? null;
             if (name === "status" && value !== "ok")

@@ -76,7 +76,7 @@ export function roofline(run: Run, select: (layer: string) => void): HTMLElement
   const make = (): Option => ({
     grid: { left: 70, right: 30, top: 36, bottom: 52 },
     legend: legend(),
-    xAxis: axis("MACs per byte of DRAM traffic", { type: "log", min: low, max: high, axisLabel: { color: colour("ink"), formatter: (v: number) => number(v) } }),
+    xAxis: axis("MACs per byte of DRAM traffic", { type: "log", min: low, max: high, axisLabel: { color: colour("ink"), showMinLabel: false, showMaxLabel: false, formatter: (v: number) => number(v) } }),
     yAxis: axis("MACs per cycle", { type: "log", min: floor, nameGap: 48, axisLabel: { color: colour("ink"), formatter: (v: number) => number(v) } }),
     tooltip: {
       confine: true, backgroundColor: colour("panel"), borderColor: colour("line"), textStyle: { color: colour("ink") },
@@ -220,7 +220,6 @@ export function graph(run: Run, layout: Graph | undefined, select: (layer: strin
   layers.forEach((layer, i) => {
     const [x, y] = place(i), fill = shade(ownCycles(layer) / largest);
     const node = make("g", { transform: `translate(${x} ${y})`, tabindex: 0, role: "button", class: "node" });
-    node.setAttribute("aria-label", `${layer.name}: ${whole(ownCycles(layer))} cycles`);
     make("title", {}, node).textContent = `${layer.name}\n${whole(ownCycles(layer))} cycles of the critical path, utilisation ${percent(layer.utilisation)}\n${layer.nodes?.join(", ") ?? ""}`;
     make("rect", { width: kWidth, height: kHeight, rx: 6, fill }, node);
     const text = (line: string, at: number, size: number): void => { make("text", { x: kWidth / 2, y: at, "font-size": size, fill: textOn(fill), "text-anchor": "middle" }, node).textContent = line; };

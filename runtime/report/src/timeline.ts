@@ -2,7 +2,7 @@
 /** The timeline: every engine and queue on one canvas, from the whole run to single cycles. */
 import { Columns, Trace } from "./data";
 import { h, whole } from "./dom";
-import { colour, kPalette, onTheme, stallColour } from "./theme";
+import { colour, kBlues, kPalette, onTheme, stallColour } from "./theme";
 
 /** Slices in the order of their starts, for binary search. `last`: the latest end so far. */
 interface Lane { start: Float64Array; end: Float64Array; last: Float64Array; columns: Columns }
@@ -48,11 +48,11 @@ export class Timeline {
   private readonly rows: Row[];
   private readonly arrows: Arrow[] = [];
   private readonly arrowStarts: Float64Array;
-  private readonly total: number;
   private readonly height: number;
-  private begin = 0;
+  private begin: number;
   private end: number;
-  private colours: string[] = [];
+  private readonly layerColours: string[];
+  private readonly nameColours: string[];
   private byLayer = false;
   private withArrows = true;
   private marked: Hit | null = null;
@@ -60,8 +60,10 @@ export class Timeline {
   private visible = false;
 
   constructor(private readonly trace: Trace) {
-    this.total = Math.max(1, trace.total_cycles);
-    this.end = this.total;
+    this.layerColours = this.trace.layers.map((_, i) => kPalette[i % kPalette.length]);
+    this.nameColours = this.trace.names.map((_, i) => kBlues[i % kBlues.length]);
+    this.begin = trace.first;
+    this.end = trace.last;
     let top = kAxisHeight;
     this.rows = trace.tracks.map((track) => {
       const height = track.name.endsWith(" queue") ? 12 : 24;
@@ -85,8 +87,9 @@ export class Timeline {
 
   /** Shows cycles `begin` to `end`. */
   show(begin: number, end: number): void {
-    const width = Math.min(this.total, Math.max(8, end - begin));
-    this.begin = Math.min(Math.max(0, begin + (end - begin - width) / 2), this.total - width);
+    const { first, last } = this.trace;
+    const width = Math.min(last - first, Math.max(8, end - begin));
+    this.begin = Math.min(Math.max(first, begin + (end - begin - width) / 2), last - width);
     this.end = this.begin + width;
     this.draw();
   }
@@ -98,9 +101,9 @@ export class Timeline {
     return h("div", { class: "bar" },
       button("+", "zoom in", () => this.zoom(0.5)), button("−", "zoom out", () => this.zoom(2)),
       button("←", "earlier", () => this.pan(-0.25)), button("→", "later", () => this.pan(0.25)),
-      button("All", "whole run", () => this.show(0, this.total)),
+      h("button", { type: "button", title: "whole run", click: () => this.show(this.trace.first, this.trace.last) }, "All"),
       this.arrows.length > 0 && box("semaphores", true, (on) => { this.withArrows = on; }),
-      box("colour by layer", false, (on) => { this.byLayer = on; this.recolour(); }),
+      box("colour by layer", false, (on) => { this.byLayer = on; }),
       h("label", {}, "find layer ", this.layerChoice()));
   }
 
@@ -133,7 +136,8 @@ export class Timeline {
     for (const { stalls: { columns } } of this.rows)
       for (const name of columns.name)
         stalls.add(this.trace.names[name]);
-    return h("p", { class: "note" }, "Upper part of a lane: instructions, by mnemonic. Lower part: stalls: ",
+    const { bucket } = this.trace;
+    return h("p", { class: "note" }, bucket > 1 && `The timeline is long: within ${whole(bucket)} cycles, shorter slices are one, as long as their sum; report --cycles FIRST:LAST has all of a part. `, "Upper part of a lane: instructions, by mnemonic. Lower part: stalls: ",
       ...[...stalls].map((name) => entry(name.replace(/_/g, " "), stallColour(name))));
   }
 
@@ -166,7 +170,7 @@ export class Timeline {
       const act = ({
         ArrowLeft: () => this.pan(-0.1), ArrowRight: () => this.pan(0.1), "+": () => this.zoom(0.7), "=": () => this.zoom(0.7),
         ArrowUp: () => this.zoom(0.7), ArrowDown: () => this.zoom(1 / 0.7), "-": () => this.zoom(1 / 0.7),
-        Home: () => this.show(0, this.total), n: () => this.step(1), p: () => this.step(-1),
+        Home: () => this.show(this.trace.first, this.trace.last), n: () => this.step(1), p: () => this.step(-1),
       } as { [key: string]: () => void })[event.key];
       if (act && !event.ctrlKey && !event.metaKey && !event.altKey) {
         event.preventDefault();
@@ -178,14 +182,8 @@ export class Timeline {
       this.visible = entries.some((entry) => entry.isIntersecting);
       this.draw();
     }, { rootMargin: "200px" }).observe(canvas);
-    onTheme(() => { this.recolour(); this.draw(); });
+    onTheme(() => this.draw());
     addEventListener("beforeprint", () => this.paint());
-    this.recolour();
-  }
-
-  private recolour(): void {
-    this.colours = this.byLayer ? this.trace.layers.map((_, i) => kPalette[i % kPalette.length])
-                                : this.trace.names.map((_, i) => kPalette[i % kPalette.length]);
   }
 
   private perPixel(): number {
@@ -197,7 +195,7 @@ export class Timeline {
   }
 
   private zoom(factor: number, around = (this.begin + this.end) / 2): void {
-    const width = Math.min(this.total, Math.max(8, (this.end - this.begin) * factor));
+    const width = Math.min(this.trace.last - this.trace.first, Math.max(8, (this.end - this.begin) * factor));
     const begin = around - ((around - this.begin) / (this.end - this.begin)) * width;
     this.show(begin, begin + width);
   }
@@ -244,7 +242,8 @@ export class Timeline {
     if (hit) {
       const { columns, start, end } = hit.lane, i = hit.index;
       const name = hit.row.name === "critical path" ? "" : ` ${this.trace.names[columns.name[i]].replace(/_/g, " ")}`;
-      const detail = hit.stall ? `, ${this.trace.causes[columns.detail[i]]}`
+      const many = -columns.detail[i] - 1;
+      const detail = many > 1 ? `, ${whole(many)} of them together` : hit.stall ? `, ${this.trace.causes[columns.detail[i]]}`
         : hit.row.name !== "critical path" && columns.detail[i] >= 0 ? `, word ${whole(columns.detail[i])}` : "";
       this.detail.textContent = `${hit.row.name}:${name} ${this.trace.layers[columns.layer[i]]}, cycles ${whole(start[i])} to ${whole(end[i])} ` +
         `(${whole(end[i] - start[i])})${detail}`;
@@ -284,11 +283,12 @@ export class Timeline {
     context.rect(kLabelWidth, 0, width - kLabelWidth, this.height);
     context.clip();
     for (const row of this.rows) {
-      const queue = row.name.endsWith(" queue");
+      const queue = row.name.endsWith(" queue"), critical = row.name === "critical path";
       const split = row.stalls.start.length > 0 && !queue;
       const workHeight = split ? row.height * 0.64 : row.height;
-      this.paintLane(context, row.work, row.top, workHeight, width, (i) => this.colours[(this.byLayer ? row.work.columns.layer : row.work.columns.name)[i]],
-        row.name === "critical path" ? this.trace.layers : this.trace.names, queue ? 0.55 : 1);
+      this.paintLane(context, row.work, row.top, workHeight, width, this.byLayer || critical ? (i) => this.layerColours[row.work.columns.layer[i]]
+                                                                                     : (i) => this.nameColours[row.work.columns.name[i]],
+        critical ? this.trace.layers : this.trace.names, queue ? 0.55 : 1);
       this.paintLane(context, row.stalls, row.top + workHeight, row.height - workHeight, width, (i) => stallColour(this.trace.names[row.stalls.columns.name[i]]), null, 1);
     }
     if (this.withArrows)
@@ -406,7 +406,7 @@ export class Timeline {
     this.trace.counters.forEach((counter, row) => {
       const bottom = this.counterTop(row) + kCounterHeight - 2;
       for (let i = 0; i < counter.at.length; ++i) {
-        const until = counter.at[i + 1] ?? this.total;
+        const until = counter.at[i + 1] ?? this.trace.last;
         if (until < this.begin || counter.at[i] > this.end)
           continue;
         const x = Math.max(kLabelWidth, kLabelWidth + (counter.at[i] - this.begin) / perPixel);

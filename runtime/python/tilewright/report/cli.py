@@ -6,7 +6,7 @@ import argparse
 import http.server
 import pathlib
 import sys
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 from ..sweep.errors import UserError
 from .page import make
@@ -43,13 +43,21 @@ def _report(arguments: Sequence[str]) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help=_FILES)
     parser.add_argument("-o", "--output", required=True, metavar="PAGE", help="the HTML file to write")
     parser.add_argument("--title", help="title of the page; default: models and machines of the files")
+    parser.add_argument("--cycles", metavar="FIRST:LAST", help="of timelines, only these cycles, in full")
     options = parser.parse_args(arguments)
-    page = make(options.files, options.title)
+    page = make(options.files, options.title, _window(options.cycles) if options.cycles else None)
     try:
         pathlib.Path(options.output).write_text(page, encoding="utf-8")
     except OSError as error:
         raise UserError(f"{options.output}: cannot be written: {error.strerror or error}") from None
     print(f"{options.output}: {len(page) / 1e6:.2f} MB")
+
+
+def _window(text: str) -> Tuple[int, int]:
+    first, _, last = text.partition(":")
+    if not first.isdecimal() or not last.isdecimal() or int(first) >= int(last):
+        raise UserError(f"--cycles: found {text!r}; allowed: FIRST:LAST, two cycles")
+    return int(first), int(last)
 
 
 def view(arguments: Sequence[str]) -> int:

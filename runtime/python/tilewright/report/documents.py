@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from typing import Any, Dict, Iterator, List, NoReturn, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NoReturn, Optional, Sequence, Tuple
 
 from ..sweep.errors import UserError
 from ..sweep.front import front
@@ -12,7 +12,7 @@ from ..sweep.results import objective_value, value
 from ..sweep.store import OK, Row, Store
 from ..sweep.study import AXES, Objective, objectives_of
 from .graph import layout
-from .trace import compact
+from .trace import read_trace
 
 SCHEMAS = ("tilewright.run/1", "tilewright.profile/1", "tilewright.compare/1")
 # What a page needs of a document; the schemas have all of it (docs/reports.md).
@@ -25,9 +25,14 @@ ALLOWED = "documents of `run`, `profile` and `compare` --json, of `run --trace`,
 Part = Tuple[str, Dict[str, Any]]
 
 
-def read(file: str) -> List[Part]:
-    """The parts a file adds to a page: pairs of "documents", "traces" or "sweeps", and the entry. Raises UserError."""
+def read(file: str, window: Optional[Tuple[int, int]] = None) -> List[Part]:
+    """The parts a file adds to a page: pairs of "documents", "traces" or "sweeps", and the entry. `window`: of a timeline, only these
+    cycles. Raises UserError."""
     try:
+        with open(file, "rb") as stream:
+            # Timelines are read line by line: they may be larger than the memory.
+            if b'"traceEvents"' in stream.read(4096).split(b"\n")[0]:
+                return [("traces", read_trace(file, window))]
         content = pathlib.Path(file).read_bytes()
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror or error}") from None
@@ -43,8 +48,6 @@ def read(file: str) -> List[Part]:
         raise UserError(f"{file}: broken JSON: {error}") from None
     if not isinstance(document, dict):
         raise UserError(f"{file}: found no JSON object; allowed: {ALLOWED}")
-    if "traceEvents" in document:
-        return [("traces", compact(document, file))]
     return [("documents", _document(document, file))]
 
 
@@ -107,7 +110,8 @@ def _sweep(name: str, objectives: Sequence[Objective], rows: Sequence[Row], file
     """A study as a table: columns, one list of values for each row, and which rows are on the front of their model."""
     axes = list(dict.fromkeys(key for row in rows for key in row.coordinates))
     varied = [axis for axis in axes if len({str(row.coordinates.get(axis)) for row in rows}) > 1]
-    fields = [field for field in FIELDS if any(value(row, field) is not None for row in rows)]
+    shown = {objective.field for objective in objectives if not objective.expression}
+    fields = [field for field in FIELDS if field not in shown and any(value(row, field) is not None for row in rows)]
     table: List[List[Any]] = []
     for row in rows:
         where = [row.coordinates.get(axis, getattr(row, axis) if axis in AXES else None) for axis in varied]

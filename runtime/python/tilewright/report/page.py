@@ -8,7 +8,7 @@ import json
 import os
 import pathlib
 import zlib
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..sweep.errors import UserError
 from .documents import read
@@ -34,15 +34,15 @@ def find_template() -> pathlib.Path:
     raise UserError("the page's template is not built: install node and npm (scripts/setup.sh web), then scripts/report-page.sh")
 
 
-def make(files: Sequence[str], title: Optional[str] = None) -> str:
-    """The HTML text of a page.
+def make(files: Sequence[str], title: Optional[str] = None, window: Optional[Tuple[int, int]] = None) -> str:
+    """The HTML text of a page. `window`: of timelines, only these cycles.
 
     Raises UserError: a file is missing, is no document of Tilewright or is broken; or the template is missing.
     """
     template = find_template()
     data: Dict[str, Any] = {"documents": [], "traces": [], "sweeps": []}
     for file in files:
-        for kind, entry in read(file):
+        for kind, entry in read(file, window):
             data[kind].append(entry)
     data["title"] = title or _title(data)
     return filled(template.read_text(encoding="utf-8"), data)
