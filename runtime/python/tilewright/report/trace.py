@@ -166,27 +166,32 @@ def _events(stream: TextIO, file: str) -> Iterator[Tuple[int, Any]]:
 
 def read_trace(file: str, window: Optional[Tuple[int, int]] = None) -> Dict[str, Any]:
     """The entry of a page; `window`: only these cycles. Slices with a cause are stalls and lie over the instructions. Raises UserError."""
-    with open(file, encoding="utf-8") as stream:
-        try:
-            head = json.loads(stream.readline().rstrip() + "]}")
-        except json.JSONDecodeError as error:
-            raise UserError(f"{file}:1:{error.colno}: broken JSON: {error.msg}; allowed: {ALLOWED}") from None
-        other = head.get("otherData")
-        total = other.get("total_cycles") if isinstance(other, dict) else None
-        if not isinstance(total, int) or total < 1:
-            raise UserError(f"{file}:1: found no total_cycles; allowed: {ALLOWED}")
-        first, last = window or (0, total)
-        first, last = max(0, first), min(total, last)
-        if first >= last:
-            raise UserError(f"{file}: found cycles {first} to {last}; allowed: a range within 0 to {total}")
-        size = pathlib.Path(file).stat().st_size * (last - first) / total
-        reader = _Reader(first, last, max(1, (last - first) // BUCKETS) if size > WHOLE_BYTES else 1)
-        number = 1
-        try:
-            for number, event in _events(stream, file):
-                reader.add(event)
-        except (KeyError, TypeError, AttributeError, StopIteration) as error:
-            raise UserError(f"{file}:{number}: found an event without {error}; allowed: {ALLOWED}") from None
-        except UnicodeDecodeError:
-            raise UserError(f"{file}:{number + 1}: found bytes that are not UTF-8; allowed: {ALLOWED}") from None
+    try:
+        with open(file, encoding="utf-8") as stream:
+            return _read(stream, file, window)
+    except UnicodeDecodeError:
+        raise UserError(f"{file}: found bytes that are not UTF-8; allowed: {ALLOWED}") from None
+
+
+def _read(stream: TextIO, file: str, window: Optional[Tuple[int, int]]) -> Dict[str, Any]:
+    try:
+        head = json.loads(stream.readline().rstrip() + "]}")
+    except json.JSONDecodeError as error:
+        raise UserError(f"{file}:1:{error.colno}: broken JSON: {error.msg}; allowed: {ALLOWED}") from None
+    other = head.get("otherData")
+    total = other.get("total_cycles") if isinstance(other, dict) else None
+    if not isinstance(total, int) or total < 1:
+        raise UserError(f"{file}:1: found no total_cycles; allowed: {ALLOWED}")
+    first, last = window or (0, total)
+    first, last = max(0, first), min(total, last)
+    if first >= last:
+        raise UserError(f"{file}: found cycles {first} to {last}; allowed: a range within 0 to {total}")
+    size = pathlib.Path(file).stat().st_size * (last - first) / total
+    reader = _Reader(first, last, max(1, (last - first) // BUCKETS) if size > WHOLE_BYTES else 1)
+    number = 1
+    try:
+        for number, event in _events(stream, file):
+            reader.add(event)
+    except (KeyError, TypeError, AttributeError, StopIteration) as error:
+        raise UserError(f"{file}:{number}: found an event without {error}; allowed: {ALLOWED}") from None
     return reader.entry(file, total)
