@@ -36,7 +36,7 @@ export interface Run {
     peak_macs_per_cycle: number; scratchpad_bytes: number; dram: { ideal: boolean; peak_bytes_per_cycle: number };
   };
   schedule: string | null;
-  schedule_ran: string;
+  schedule_ran?: string;
   simulator: string;
   batch: number;
   macs: number;

@@ -35,10 +35,23 @@ function timelineSection(traces: Trace[]): { element: HTMLElement | null; select
 function sections(data: PageData, run: RunEntry | undefined, timeline: ReturnType<typeof timelineSection>): (HTMLElement | null)[] {
   const runs = data.documents.filter((entry) => entry.kind === "run") as unknown as RunEntry[];
   const of = run?.document, { select } = timeline;
+  // A document that lacks what one section needs keeps the others.
+  const guarded = (title: string, make: () => HTMLElement | null): HTMLElement | null => {
+    try {
+      return make();
+    } catch (error) {
+      console.error(error);
+      return section(title, note(`The file lacks what this section shows: ${String(error)}`));
+    }
+  };
   return [
-    run ? summary(run) : null, of ? roofline(of, select) : null, of ? stalls(of, select) : null, of ? layerTable(of, select) : null, timeline.element,
-    of ? graph(of, run?.graph, select) : null, of ? energy(of, select) : null, of ? traffic(of, select) : null, twoRuns(runs),
-    ...data.documents.filter((entry) => entry.kind !== "run").map(tables), ...data.sweeps.map(sweepSections),
+    run ? guarded("Summary", () => summary(run)) : null,
+    ...(of ? [guarded("Roofline", () => roofline(of, select)), guarded("Stalls", () => stalls(of, select)), guarded("Layers", () => layerTable(of, select))] : []),
+    timeline.element,
+    ...(of ? [guarded("Network", () => graph(of, run?.graph, select)), guarded("Energy", () => energy(of, select)), guarded("DRAM traffic", () => traffic(of, select))] : []),
+    guarded("A against B", () => twoRuns(runs)),
+    ...data.documents.filter((entry) => entry.kind !== "run").map((entry) => guarded(entry.file, () => tables(entry))),
+    ...data.sweeps.map((sweep) => guarded(`Sweep ${sweep.name}`, () => sweepSections(sweep))),
   ];
 }
 
@@ -69,5 +82,6 @@ load().then((data) => {
   performance.mark("ready");
   document.documentElement.dataset.ready = "true";
 }).catch((error: unknown) => {
+  console.error(error);
   document.body.append(h("main", {}, h("h1", {}, "Tilewright report"), h("p", { role: "alert" }, `The data of this page cannot be read: ${String(error)}`)));
 });

@@ -3,7 +3,7 @@
 import { axis, chart, legend, Option } from "./chart";
 import { Cell, Entry, Layer, RunEntry, Sweep } from "./data";
 import { h, modelName, number, percent, whole, words } from "./dom";
-import { note, ownCycles, section } from "./sections";
+import { note, ownCycles, schedule, section } from "./sections";
 import { Column, table } from "./table";
 import { colour, kPalette } from "./theme";
 
@@ -41,7 +41,7 @@ export function pairs(a: Layer[], b: Layer[]): Pair[] {
   return [...found.values()].map((entry) => ({ name: entry.names.slice(0, 3).join(", ") + (entry.names.length > 3 ? ", …" : ""), a: entry.a, b: entry.b }));
 }
 
-const runName = ({ file, document: run }: RunEntry): string => `${modelName(run.model)} on ${run.machine.name}, ${run.schedule_ran ?? "program"} (${file})`;
+const runName = ({ file, document: run }: RunEntry): string => `${modelName(run.model)} on ${run.machine.name}, ${schedule(run)} (${file})`;
 
 export function twoRuns(runs: RunEntry[]): HTMLElement | null {
   if (runs.length < 2)

@@ -30,6 +30,12 @@ function facts(entries: [name: string, value: string | null][]): HTMLElement {
     .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
+/** The schedule that was asked for, and the one that was taken where several ran. */
+export function schedule(run: Run): string {
+  const asked = words(run.schedule ?? "program"), ran = words(run.schedule_ran ?? asked);
+  return asked === ran ? asked : `${asked}: ${ran}`;
+}
+
 export function summary({ file, document: run }: RunEntry): HTMLElement {
   const cycles = run.total_cycles, bound = run.lower_bound_cycles, m = run.machine;
   const moved = (run.dram_read_bytes ?? 0) + (run.dram_write_bytes ?? 0);
@@ -50,7 +56,7 @@ export function summary({ file, document: run }: RunEntry): HTMLElement {
       ["Array", `${m.rows} x ${m.cols} ${m.array_type}, ${number(m.peak_macs_per_cycle)} MACs per cycle`],
       ["On-chip memory", bytes(m.scratchpad_bytes)],
       ["DRAM", `${number(m.dram.peak_bytes_per_cycle)} bytes per cycle${m.dram.ideal ? ", ideal" : ""}`],
-      ["Schedule", run.schedule && run.schedule !== run.schedule_ran ? `${run.schedule}: ${words(run.schedule_ran)}` : words(run.schedule_ran ?? "program")],
+      ["Schedule", schedule(run)],
       ["Simulator", run.simulator],
       ["MACs", whole(run.macs)],
       ["Power", run.energy ? `${si(run.energy.average_watts, "W")} on average` : null],
