@@ -83,7 +83,7 @@ export function roofline(run: Run, select: (layer: string) => void): HTMLElement
     grid: { left: 70, right: 30, top: 36, bottom: 52 },
     legend: legend(),
     xAxis: axis("MACs per byte of DRAM traffic", { type: "log", min: low, max: high, axisLabel: { color: colour("ink"), showMinLabel: false, showMaxLabel: false, formatter: (v: number) => number(v) } }),
-    yAxis: axis("MACs per cycle", { type: "log", min: floor, nameGap: 48, axisLabel: { color: colour("ink"), formatter: (v: number) => number(v) } }),
+    yAxis: axis("MACs per cycle", { type: "log", min: floor, nameGap: 48, axisLabel: { color: colour("ink"), showMinLabel: false, formatter: (v: number) => number(v) } }),
     tooltip: {
       confine: true, backgroundColor: colour("panel"), borderColor: colour("line"), textStyle: { color: colour("ink") },
       formatter: ({ data }: { data: { layer?: Layer } }) => data.layer ? tip(data.layer) : "",
@@ -278,5 +278,5 @@ export function traffic(run: Run, select: (layer: string) => void): HTMLElement 
     stacked(layers.map((layer) => layer.name), [
       { name: "read", colour: kPalette[0], values: layers.map((layer) => layer.dram_read_bytes) },
       { name: "written", colour: kPalette[1], values: layers.map((layer) => layer.dram_write_bytes) },
-    ], "bytes", bytes, "DRAM bytes read and written by each layer", select));
+    ], "bytes", (value) => si(value, "B"), "DRAM bytes read and written by each layer", select));
 }

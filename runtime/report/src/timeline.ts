@@ -4,8 +4,8 @@ import { Columns, Trace } from "./data";
 import { h, whole } from "./dom";
 import { colour, kBlues, kPalette, onTheme, stallColour } from "./theme";
 
-/** Slices in the order of their starts, for binary search. `last`: the latest end so far. */
-interface Lane { start: Float64Array; end: Float64Array; last: Float64Array; columns: Columns }
+/** Slices in the order of their starts, for binary search. `last`: the latest end so far; `sum`: durations of the slices before. */
+interface Lane { start: Float64Array; end: Float64Array; last: Float64Array; sum: Float64Array; columns: Columns }
 
 interface Row { name: string; work: Lane; stalls: Lane; top: number; height: number }
 
@@ -15,22 +15,31 @@ interface Hit { row: Row; lane: Lane; index: number; stall: boolean }
 
 const kLabelWidth = 130, kAxisHeight = 22, kCounterHeight = 34;
 const kMaxArrows = 400;
+/** A single short slice stays visible. */
+const kLeastShare = 0.2;
 
 function lane(columns: Columns): Lane {
   const count = columns.gap.length;
-  const start = new Float64Array(count), end = new Float64Array(count), last = new Float64Array(count);
+  const start = new Float64Array(count), end = new Float64Array(count), last = new Float64Array(count), sum = new Float64Array(count + 1);
   let before = 0, latest = 0;
   for (let i = 0; i < count; ++i) {
     start[i] = before + columns.gap[i];
     before = end[i] = start[i] + columns.duration[i];
     latest = last[i] = Math.max(latest, before);
+    sum[i + 1] = sum[i] + columns.duration[i];
   }
-  return { start, end, last, columns };
+  return { start, end, last, sum, columns };
 }
 
 /** The first index from `low` on whose value in the ascending `values` is larger than `limit`. */
 function above(values: Float64Array, limit: number, low = 0): number {
-  let high = values.length;
+  // What is looked for is mostly near.
+  let high = low + 1, step = 1;
+  while (high < values.length && values[high] <= limit) {
+    low = high + 1;
+    high += step *= 2;
+  }
+  high = Math.min(high, values.length);
   while (low < high) {
     const middle = (low + high) >> 1;
     if (values[middle] > limit)
@@ -328,12 +337,12 @@ export class Timeline {
   }
 
   /**
-   * Draws what is in view. Where slices are narrower than a pixel, one stands for all that end in its pixel, and a binary search finds
-   * the next: the time depends on the pixels, not on the slices.
+   * Draws what is in view. Where slices are narrower than a pixel, one stands for all that end in its pixel, as high as the part of
+   * the pixel's cycles that they take, and a binary search finds the next: the time depends on the pixels, not on the slices.
    */
   private paintLane(context: CanvasRenderingContext2D, part: Lane, top: number, height: number, width: number, fill: (index: number) => string,
                     labels: string[] | null, alpha: number): void {
-    const perPixel = this.perPixel(), { start, end, last, columns } = part;
+    const perPixel = this.perPixel(), { start, end, last, sum, columns } = part;
     let now = "";
     context.globalAlpha = alpha;
     context.textAlign = "left";
@@ -343,8 +352,14 @@ export class Timeline {
       const next = fill(i);
       if (next !== now)
         context.fillStyle = now = next;
-      const gap = right - x > 4 ? 1 : 0;
-      context.fillRect(x, top, Math.max(0.8, right - x - gap), height);
+      if (right - x < 1) {
+        const beyond = Math.max(i + 1, above(last, this.begin + (Math.floor(right - kLabelWidth) + 1) * perPixel, i));
+        const tall = height * Math.min(1, Math.max(kLeastShare, (sum[beyond] - sum[i]) / perPixel));
+        context.fillRect(x, top + height - tall, 1, tall);
+        i = beyond;
+        continue;
+      }
+      context.fillRect(x, top, right - x - (right - x > 4 ? 1 : 0), height);
       if (labels && height > 12 && right - x > 40) {
         const from = Math.max(x, kLabelWidth), space = Math.min(right, width) - from - 6;
         if (space > 34) {
@@ -353,7 +368,7 @@ export class Timeline {
           now = "";
         }
       }
-      i = right - x < 1 ? Math.max(i + 1, above(last, this.begin + (Math.floor(right - kLabelWidth) + 1) * perPixel, i)) : i + 1;
+      ++i;
     }
     context.globalAlpha = 1;
   }
