@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs what is missing of the packages in scripts/packages.txt (Debian 12): scripts/setup.sh [GROUP...], all groups by default.
+# Installs what is missing of the packages in scripts/packages.txt (Debian 12): scripts/setup.sh [GROUP...], all groups but web by default.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 known=$(sed -nE 's/^\[([a-z]+)\].*/\1/p' "$here/packages.txt" | paste -sd' ')
 for group in "$@"; do
   [[ " $known " = *" $group "* ]] || { echo "setup: unknown group '$group'; the groups are $known" >&2; exit 1; }
 done
-mapfile -t packages < <(awk -v wanted=" ${*:-$known} " \
+mapfile -t packages < <(awk -v wanted=" ${*:-${known/ web/}} " \
   '/^\[/ { group = substr($1, 2, length($1) - 2); next } /^[a-z0-9]/ && index(wanted, " " group " ")' "$here/packages.txt")
 missing=()
 for package in "${packages[@]}"; do

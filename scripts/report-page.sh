@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Builds the page of `tilewright report` without data: scripts/report-page.sh [BUILD], by default build/release.
+# Needs node (18 or newer) and npm (scripts/setup.sh web), and once the network, for the packages in runtime/report/package-lock.json.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${1:-$root/build/release}
+for program in node npm; do
+  command -v "$program" >/dev/null || { echo "report-page: needs $program: scripts/setup.sh web" >&2; exit 1; }
+done
+cd "$root/runtime/report"
+# What is installed stays while the lock file is the same.
+if ! cmp -s package-lock.json node_modules/.installed; then
+  npm ci --ignore-scripts --no-audit --no-fund --loglevel error
+  cp package-lock.json node_modules/.installed
+fi
+npx --no-install tsc -p .
+npx --no-install vite build --logLevel warn --emptyOutDir --outDir "$build/report-page"
+install -D -m 644 "$build/report-page/index.html" "$build/share/tilewright/report/template.html"
+echo "report-page: $build/share/tilewright/report/template.html"
