@@ -57,8 +57,8 @@ void cli::addPythonCommands(CLI::App &app, Action &action) {
        {std::tuple("sweep", "tilewright.sweep", "run a network on many machines and keep every result (docs/sweep.md)"),
         std::tuple("sensitivity", "tilewright.sensitivity",
                    "which parameter of a machine its cycles depend on most (docs/sweep.md)"),
-       std::tuple("report", "tilewright.report", "make one HTML page of results (docs/report.md)"),
-       std::tuple("view", "tilewright.report.view", "serve such a page on 127.0.0.1 (docs/report.md)")}) {
+        std::tuple("report", "tilewright.report", "make one HTML page of results (docs/report.md)"),
+        std::tuple("view", "tilewright.report.view", "serve such a page on 127.0.0.1 (docs/report.md)")}) {
     CLI::App *command = app.add_subcommand(name, help);
     command->set_help_flag(); // the module has its own
     command->prefix_command();
