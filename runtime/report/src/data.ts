@@ -89,7 +89,8 @@ export interface Sweep {
   file: string;
   name: string;
   axes: string[];
-  objectives: { name: string; larger_is_better: boolean }[];
+  /** `field`: what an objective names, with its unit; empty for an expression. */
+  objectives: { name: string; field: string; larger_is_better: boolean }[];
   fields: string[];
   rows: Cell[][];
   front: number[];

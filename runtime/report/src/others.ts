@@ -144,7 +144,7 @@ function losses(entry: Entry): HTMLElement | null {
 const plain = (name: string): string => name.replace(/_/g, " ");
 
 export function sweepSections(sweep: Sweep): HTMLElement {
-  const first = 2 + sweep.axes.length, names = ["number", "status", ...sweep.axes, ...sweep.objectives.map((o) => o.name), ...sweep.fields];
+  const first = 2 + sweep.axes.length, names = ["number", "status", ...sweep.axes, ...sweep.objectives.map((o) => (o.field && o.field !== o.name ? `${o.name}, ${o.field}` : o.name)), ...sweep.fields];
   const best = new Set(sweep.front), rows = sweep.rows.map((cells, index) => ({ cells, index }));
   const numeric = names.map((_, column) => rows.some((row) => typeof row.cells[column] === "number"));
   const measures = names.map((_, i) => i).filter((i) => i >= 2 && numeric[i]);

@@ -4,7 +4,7 @@
 export const kPalette = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"];
 
 /** Blues for instructions, which no stall of the timeline has. */
-export const kBlues = ["#0072B2", "#56B4E9", "#00456b", "#8fcbf0"];
+export const kBlues = ["#0072B2", "#56B4E9", "#4a6fa5", "#8fcbf0"];
 
 /** What an engine does in a cycle, in the order in which bars are stacked. */
 export const kStalls: [key: string, colour: string][] = [

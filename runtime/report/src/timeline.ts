@@ -346,19 +346,36 @@ export class Timeline {
     let now = "";
     context.globalAlpha = alpha;
     context.textAlign = "left";
+    const base = Math.round(top + height), pending = { begin: 0, end: 0, tall: 0, fill: "" };
+    const flush = (): void => {
+      if (pending.end > pending.begin) {
+        if (pending.fill !== now)
+          context.fillStyle = now = pending.fill;
+        context.fillRect(pending.begin, base - pending.tall, pending.end - pending.begin, pending.tall);
+      }
+      pending.end = pending.begin = 0;
+    };
     let i = above(last, this.begin);
     while (i < start.length && start[i] < this.end) {
       const x = kLabelWidth + (start[i] - this.begin) / perPixel, right = kLabelWidth + (end[i] - this.begin) / perPixel;
       const next = fill(i);
-      if (next !== now)
-        context.fillStyle = now = next;
       if (right - x < 1) {
         const beyond = Math.max(i + 1, above(last, this.begin + (Math.floor(right - kLabelWidth) + 1) * perPixel, i));
-        const tall = height * Math.min(1, Math.max(kLeastShare, (sum[beyond] - sum[i]) / perPixel));
-        context.fillRect(x, top + height - tall, 1, tall);
+        // Whole pixels are drawn fastest, and neighbours that look the same at once.
+        const tall = Math.ceil(height * Math.min(1, Math.max(kLeastShare, (sum[beyond] - sum[i]) / perPixel))), column = Math.floor(right);
+        if (column !== pending.end || tall !== pending.tall || next !== pending.fill) {
+          flush();
+          pending.begin = column;
+          pending.tall = tall;
+          pending.fill = next;
+        }
+        pending.end = column + 1;
         i = beyond;
         continue;
       }
+      flush();
+      if (next !== now)
+        context.fillStyle = now = next;
       context.fillRect(x, top, right - x - (right - x > 4 ? 1 : 0), height);
       if (labels && height > 12 && right - x > 40) {
         const from = Math.max(x, kLabelWidth), space = Math.min(right, width) - from - 6;
@@ -370,6 +387,7 @@ export class Timeline {
       }
       ++i;
     }
+    flush();
     context.globalAlpha = 1;
   }
 

@@ -125,5 +125,5 @@ def _sweep(name: str, objectives: Sequence[Objective], rows: Sequence[Row], file
     for group in groups.values():
         best |= {group[i] for i in front([[o.signed(v) for o, v in zip(objectives, table[index][first:])] for index in group])}
     return {"file": pathlib.PurePath(file).name, "name": name, "axes": varied,
-            "objectives": [{"name": o.name, "larger_is_better": o.larger_is_better} for o in objectives], "fields": fields,
+            "objectives": [{"name": o.name, "field": o.field, "larger_is_better": o.larger_is_better} for o in objectives], "fields": fields,
             "rows": table, "front": sorted(best), "messages": {row.number: row.message for row in rows if row.message}}
