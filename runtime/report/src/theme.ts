@@ -47,6 +47,22 @@ function changed(): void {
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
 
+// Paper is light.
+addEventListener("beforeprint", () => {
+  const chosen = document.documentElement.dataset.theme ?? "";
+  if (!isDark())
+    return;
+  document.documentElement.dataset.theme = "light";
+  changed();
+  addEventListener("afterprint", () => {
+    if (chosen)
+      document.documentElement.dataset.theme = chosen;
+    else
+      delete document.documentElement.dataset.theme;
+    changed();
+  }, { once: true });
+});
+
 export function switchTheme(): void {
   document.documentElement.dataset.theme = isDark() ? "light" : "dark";
   changed();
