@@ -52,22 +52,24 @@ void explore::exploreWeightLoader(Exploration &e) {
     e.propose([](plan::NetworkPlan &plan) { plan.network.weightLoader = plan::WeightLoader::First; });
 }
 
-/// The same for the kernels with most weights one by one, against what holds for the network.
+/// The same for the kernel with most weights alone, against the rule of the network. One kernel, as estimates see little of what streams cost
+/// each other: the plan without the change stays among those that are simulated.
 void explore::exploreFirstLoaders(Exploration &e) {
-  constexpr size_t kKernels = 4; ///< each costs an estimate of the network
   if (!e.problem.hasNeighbours() || e.problem.machine.loadEngines == 1)
     return;
-  std::vector<std::pair<int64_t, size_t>> byWeights; // the most first
+  std::optional<size_t> heaviest;
+  int64_t most = 0;
   for (auto [i, layer] : llvm::enumerate(e.problem.layers)) {
     const std::optional<accel::Anchor> &anchor = layer.kernel->anchor;
-    if (anchor && anchor->weights >= 0 && !layer.kernel->plan.firstLoader)
-      byWeights.push_back({-anchor->ic * anchor->oc * anchor->axes[0].kernel * anchor->axes[1].kernel, i});
+    if (!anchor || anchor->weights < 0 || layer.kernel->plan.firstLoader)
+      continue;
+    const int64_t weights = anchor->ic * anchor->oc * anchor->axes[0].kernel * anchor->axes[1].kernel;
+    if (weights > most)
+      std::tie(most, heaviest) = std::pair(weights, i);
   }
-  llvm::sort(byWeights);
-  byWeights.resize(std::min(byWeights.size(), kKernels));
-  for (auto [weights, i] : byWeights)
-    e.propose([&, i = i](plan::NetworkPlan &plan) {
-      plan.kernels[i].firstLoader = plan.network.weightLoader != plan::WeightLoader::First;
+  if (heaviest)
+    e.propose([&](plan::NetworkPlan &plan) {
+      plan.kernels[*heaviest].firstLoader = plan.network.weightLoader != plan::WeightLoader::First;
     });
 }
 

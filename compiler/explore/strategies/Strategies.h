@@ -45,7 +45,7 @@ void exploreNeighbourSplits(Exploration &e);
 void exploreBus(Exploration &e);
 /// One stream of loads: row locality in place of two load engines.
 void exploreWeightLoader(Exploration &e);
-/// The same for single kernels.
+/// The same for the kernel with most weights alone.
 void exploreFirstLoaders(Exploration &e);
 /// Weights far ahead of their kernel.
 void exploreWeightPrefetch(Exploration &e);

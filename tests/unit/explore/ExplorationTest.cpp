@@ -97,9 +97,12 @@ TEST_F(ExplorationTest, EveryProposalIsReportedWithItsKnobAndItsEnd) {
   expectDepth(reported[4], "2", "3");
 }
 
-TEST_F(ExplorationTest, TheWeightsOfOneKernelMayComeByTheFirstLoader) {
+TEST_F(ExplorationTest, TheKernelWithMostWeightsMayTakeThemByTheFirstLoader) {
+  test::ToyNetwork uneven{"vdla_16x16"};
+  uneven.addProduct(64, 32, 32);
+  uneven.addProduct(64, 32, 64);
   ToyCompiler prefers([](const NetworkPlan &plan) { return plan.kernels[1].firstLoader.value_or(false) ? 90.0 : 100.0; });
-  Exploration own(network.problem, prefers, budget, nullptr);
+  Exploration own(uneven.problem, prefers, budget, nullptr);
   ASSERT_FALSE(own.begin({plan::NetworkKnobs().withDefaults(), std::vector<plan::KernelPlan>(2)}));
   exploreFirstLoaders(own);
   EXPECT_EQ(own.best().plan.kernels[1].firstLoader, true);
