@@ -136,6 +136,7 @@ def : TileKnob<"wide_start", Flag, "the first tiles take each k block together, 
 def : TileKnob<"single_loader", Flag, "one load engine brings both operands, each tile when its turn comes"> {
   let when = "a contraction that is its program's only kernel";
 }
+// Tiles are chosen as for the network's weight_loader, so kernels that differ in the knob share a ranking.
 def : KernelKnob<"first_loader", Flag, "the first load engine, which brings activations, brings the weights too"> {
   let when = "kernels with weights, on machines with two load engines or more";
   let candidates = AllValues;

@@ -103,7 +103,7 @@ TEST(KernelPlanTest, KindsAreToldApartByOtherKnobsThanSizesAndPlaces) {
   const std::set<std::string> others = {
       "tile",     "tile_k",         "loop_order",     "first_split",        "last_split",        "pixel_packing",
       "banks",    "after_previous", "bank_exclusive", "spread_second_half", "channel_streaming", "on_chip",
-      "row_tile", "on_chip_from",   "placed_first"};
+      "row_tile", "on_chip_from",   "placed_first",   "first_loader"};
   for (const auto &[name, plan] : plansOfOneKnob())
     EXPECT_EQ(plan.kindKnobs() == plan, !others.count(name)) << name;
 }
