@@ -94,7 +94,7 @@ class Bench:
             for suffix in ("", "-wal", "-shm"):
                 pathlib.Path(f"{self.store}{suffix}").unlink(missing_ok=True)
         begin, processor = time.monotonic(), processor_seconds()
-        out = self.sweep("--jobs", self.jobs, "--store", str(self.store))
+        out = self.sweep("--jobs", self.jobs, "--evaluator", self.arguments.evaluator, "--store", str(self.store))
         seconds, processor = time.monotonic() - begin, processor_seconds() - processor
         ran = int(out.split(" ran now")[0].rsplit(" ", 1)[1])
         rows = rows_of(self.store)
@@ -216,6 +216,7 @@ def main():
     parser.add_argument("--model", help="another model than MobileNetV2 int8")
     parser.add_argument("--points", type=int, help="so many of the 1,000, drawn by seed 1")
     parser.add_argument("--sampled", type=int, default=20, help="points of the shell loop; default 20")
+    parser.add_argument("--evaluator", default="python", help="of the part rate: python, in the worker, or process, one for each point")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--kill-seconds", type=float, default=30, help="a sweep is killed within so many seconds; default 30")
     parser.add_argument("--evaluations", type=int, default=200)
