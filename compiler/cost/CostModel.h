@@ -61,7 +61,7 @@ struct KernelWork {
   double visits = 0;    ///< of the array: tiles, each for each block of its input channels
   double results = 0;   ///< tiles of results
 
-  double firstLoad = 0;  ///< until the array can begin, and what it waits for at the beginnings of panels
+  double firstLoad = 0;  ///< of operands before the array can begin, and at each change of the stationary operand
   double arrayTile = 0;  ///< passes of a tile, all its input channels
   double arrayVisit = 0; ///< passes of a tile for its last block of input channels, as far as nothing hides them
   double vectorTile = 0, storeTile = 0;
