@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace tw::frontend {
 
@@ -13,7 +14,19 @@ unsigned elementBytes(ElementKind kind) {
   case ElementKind::I8:
   case ElementKind::U8:
   case ElementKind::Bool:
+  case ElementKind::F8E4M3FN:
+  case ElementKind::F8E4M3FNUZ:
+  case ElementKind::F8E5M2:
+  case ElementKind::F8E5M2FNUZ:
+  case ElementKind::F8E8M0:
+  case ElementKind::F4E2M1:
+  case ElementKind::I4:
+  case ElementKind::U4:
+  case ElementKind::I2:
+  case ElementKind::U2:
     return 1;
+  case ElementKind::String:
+    return 0;
   case ElementKind::F16:
   case ElementKind::BF16:
   case ElementKind::I16:
@@ -26,7 +39,10 @@ unsigned elementBytes(ElementKind kind) {
   case ElementKind::F64:
   case ElementKind::I64:
   case ElementKind::U64:
+  case ElementKind::Complex64:
     return 8;
+  case ElementKind::Complex128:
+    return 16;
   }
   assert(false && "unknown element kind");
   return 0;
@@ -60,6 +76,32 @@ const char *elementName(ElementKind kind) {
     return "uint64";
   case ElementKind::Bool:
     return "bool";
+  case ElementKind::F8E4M3FN:
+    return "float8e4m3fn";
+  case ElementKind::F8E4M3FNUZ:
+    return "float8e4m3fnuz";
+  case ElementKind::F8E5M2:
+    return "float8e5m2";
+  case ElementKind::F8E5M2FNUZ:
+    return "float8e5m2fnuz";
+  case ElementKind::F8E8M0:
+    return "float8e8m0";
+  case ElementKind::F4E2M1:
+    return "float4e2m1";
+  case ElementKind::I4:
+    return "int4";
+  case ElementKind::U4:
+    return "uint4";
+  case ElementKind::I2:
+    return "int2";
+  case ElementKind::U2:
+    return "uint2";
+  case ElementKind::Complex64:
+    return "complex64";
+  case ElementKind::Complex128:
+    return "complex128";
+  case ElementKind::String:
+    return "string";
   }
   assert(false && "unknown element kind");
   return "";
@@ -67,6 +109,98 @@ const char *elementName(ElementKind kind) {
 
 bool isFloat(ElementKind kind) {
   return kind == ElementKind::F32 || kind == ElementKind::F16 || kind == ElementKind::BF16 || kind == ElementKind::F64;
+}
+
+namespace {
+/// A float of at most 8 bits. source: ONNX, "Float stored in 8 bits"; OCP Microscaling Formats 1.0, table 1 and section 5
+struct SmallFormat {
+  int exponentBits, fractionBits, bias;
+  bool hasSign = true, hasInfinity = false;
+  /// FN: all ones is NaN; FNUZ: minus zero is NaN; F4E2M1: there is none.
+  enum class Nan { Ieee, AllOnes, MinusZero, None } nan;
+};
+} // namespace
+
+static SmallFormat formatOf(ElementKind kind) {
+  using Nan = SmallFormat::Nan;
+  switch (kind) {
+  case ElementKind::F8E4M3FN:
+    return {4, 3, 7, true, false, Nan::AllOnes};
+  case ElementKind::F8E4M3FNUZ:
+    return {4, 3, 8, true, false, Nan::MinusZero};
+  case ElementKind::F8E5M2:
+    return {5, 2, 15, true, true, Nan::Ieee};
+  case ElementKind::F8E5M2FNUZ:
+    return {5, 2, 16, true, false, Nan::MinusZero};
+  case ElementKind::F8E8M0:
+    return {8, 0, 127, false, false, Nan::AllOnes};
+  default:
+    assert(kind == ElementKind::F4E2M1 && "no small float");
+    return {2, 1, 1, true, false, Nan::None};
+  }
+}
+
+float smallToFloat(ElementKind kind, uint8_t bits) {
+  const SmallFormat format = formatOf(kind);
+  const int magnitudeBits = format.exponentBits + format.fractionBits;
+  const int magnitude = bits & ((1 << magnitudeBits) - 1);
+  const bool isNegative = format.hasSign && ((bits >> magnitudeBits) & 1);
+  const int exponent = magnitude >> format.fractionBits, fraction = magnitude & ((1 << format.fractionBits) - 1);
+  const int most = (1 << format.exponentBits) - 1;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  using Nan = SmallFormat::Nan;
+  if ((format.nan == Nan::AllOnes && magnitude == (1 << magnitudeBits) - 1) ||
+      (format.nan == Nan::MinusZero && isNegative && magnitude == 0))
+    return nan;
+  float value;
+  if (format.nan == Nan::Ieee && exponent == most)
+    value = fraction ? nan : std::numeric_limits<float>::infinity();
+  else if (exponent == 0 && format.fractionBits)
+    value = std::ldexp(float(fraction), 1 - format.bias - format.fractionBits);
+  else
+    value = std::ldexp(float((1 << format.fractionBits) + fraction), exponent - format.bias - format.fractionBits);
+  return isNegative ? -value : value;
+}
+
+uint8_t floatToSmall(ElementKind kind, float value, bool saturates) {
+  const SmallFormat format = formatOf(kind);
+  const int magnitudeBits = format.exponentBits + format.fractionBits;
+  using Nan = SmallFormat::Nan;
+  const bool isNegative = std::signbit(value);
+  const uint8_t sign = isNegative && format.hasSign ? uint8_t(1 << magnitudeBits) : 0;
+  const int ones = (1 << magnitudeBits) - 1;
+  int largest = ones; // the last finite magnitude
+  if (format.nan == Nan::AllOnes)
+    largest = ones - 1;
+  else if (format.nan == Nan::Ieee)
+    largest = (((1 << format.exponentBits) - 1) << format.fractionBits) - 1;
+  const uint8_t nan = format.nan == Nan::MinusZero ? uint8_t(1 << magnitudeBits) : uint8_t(sign | ones);
+  if (value != value)
+    return format.nan == Nan::None ? uint8_t(largest) : nan;
+  const float magnitude = std::fabs(value);
+  auto valueOf = [&](int code) { return smallToFloat(kind, uint8_t(code)); };
+  // Codes ascend with their values: the last that is not above, then the nearer of it and the next.
+  int low = 0, high = largest;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (valueOf(middle) <= magnitude)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  if (low == largest) {
+    // From half way to what the next code would be on, it is too large.
+    const double step = format.fractionBits ? double(valueOf(largest)) - double(valueOf(largest - 1)) : double(valueOf(largest));
+    const bool isTooLarge = double(magnitude) >= double(valueOf(largest)) + step / 2 &&
+                            (double(magnitude) > double(valueOf(largest)) + step / 2 || (largest & 1));
+    if (isTooLarge && !saturates)
+      return format.hasInfinity ? uint8_t(sign | (largest + 1)) : format.nan == Nan::None ? uint8_t(sign | largest) : nan;
+    return sign | uint8_t(largest);
+  }
+  const double below = double(magnitude) - double(valueOf(low)), above = double(valueOf(low + 1)) - double(magnitude);
+  const int nearest = below < above || (below == above && !(low & 1)) ? low : low + 1;
+  // There is one zero where minus zero is NaN.
+  return nearest == 0 && format.nan == Nan::MinusZero ? 0 : uint8_t(sign | nearest);
 }
 
 static uint32_t bitsOf(float value) {

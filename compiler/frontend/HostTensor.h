@@ -12,10 +12,40 @@
 
 namespace tw::frontend {
 
-/// Element types of ONNX tensors that hold numbers.
-enum class ElementKind : uint8_t { F32, F16, BF16, F64, I8, U8, I16, U16, I32, U32, I64, U64, Bool };
+/// Element types of ONNX tensors. Those from F8E4M3FN on are for the host alone: no kernel computes in them.
+enum class ElementKind : uint8_t {
+  F32,
+  F16,
+  BF16,
+  F64,
+  I8,
+  U8,
+  I16,
+  U16,
+  I32,
+  U32,
+  I64,
+  U64,
+  Bool,
+  F8E4M3FN,
+  F8E4M3FNUZ,
+  F8E5M2,
+  F8E5M2FNUZ,
+  F8E8M0,
+  F4E2M1,
+  I4,
+  U4,
+  I2,
+  U2,
+  Complex64,
+  Complex128,
+  String
+};
 
-/// Size of one element; a Bool takes one byte, 0 or 1.
+/// Whether tensors of `kind` live on the host alone.
+inline bool isHostOnly(ElementKind kind) { return kind >= ElementKind::F8E4M3FN; }
+
+/// Size of one element: a Bool takes one byte, 0 or 1, and so does an element of less than 8 bits; a string takes none.
 unsigned elementBytes(ElementKind kind);
 /// ONNX's name of the type: "float", "float16", "uint8", "bool", ...
 const char *elementName(ElementKind kind);
@@ -28,7 +58,15 @@ struct HostTensor {
   std::vector<int64_t> shape;
   /// elementBytes(type) times the product of `shape`.
   std::vector<uint8_t> bytes;
+  /// The elements of a tensor of strings; else empty.
+  std::vector<std::string> strings;
 };
+
+/// A float of 8 or 4 bits to float, exact. Precondition: `kind` is one of F8E4M3FN to F4E2M1.
+float smallToFloat(ElementKind kind, uint8_t bits);
+/// Float to such a float, to the nearest, ties to even. Beyond the range: the largest number with `saturates`, else infinity, or NaN
+/// where there is none. F8E8M0 takes the magnitude's power of two, and 2^-127 of zero.
+uint8_t floatToSmall(ElementKind kind, float value, bool saturates = true);
 
 /// IEEE half to float, exact.
 float halfToFloat(uint16_t bits);

@@ -2,7 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/frontend/OnnxTensor.h"
+#include "isa/Printable.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <onnx/onnx_pb.h>
 
@@ -51,36 +58,77 @@ std::optional<ElementKind> elementKindOf(int32_t onnxType) {
     return ElementKind::U64;
   case onnx::TensorProto::BOOL:
     return ElementKind::Bool;
+  case onnx::TensorProto::STRING:
+    return ElementKind::String;
+  case onnx::TensorProto::COMPLEX64:
+    return ElementKind::Complex64;
+  case onnx::TensorProto::COMPLEX128:
+    return ElementKind::Complex128;
+  // Newer than the installed onnx library. source: onnx.proto of ONNX 1.20, TensorProto.DataType
+  case 17:
+    return ElementKind::F8E4M3FN;
+  case 18:
+    return ElementKind::F8E4M3FNUZ;
+  case 19:
+    return ElementKind::F8E5M2;
+  case 20:
+    return ElementKind::F8E5M2FNUZ;
+  case 21:
+    return ElementKind::U4;
+  case 22:
+    return ElementKind::I4;
+  case 23:
+    return ElementKind::F4E2M1;
+  case 24:
+    return ElementKind::F8E8M0;
+  case 25:
+    return ElementKind::U2;
+  case 26:
+    return ElementKind::I2;
   default:
     return std::nullopt;
   }
 }
 
+int32_t onnxTypeOf(ElementKind kind) {
+  for (int32_t type = 1; type <= kLastOnnxType; ++type)
+    if (elementKindOf(type) == kind)
+      return type;
+  return 0;
+}
+
+/// Elements in a byte of packed data; 1 for those of whole bytes.
+static int perByte(ElementKind kind) {
+  switch (kind) {
+  case ElementKind::F4E2M1:
+  case ElementKind::I4:
+  case ElementKind::U4:
+    return 2;
+  case ElementKind::I2:
+  case ElementKind::U2:
+    return 4;
+  default:
+    return 1;
+  }
+}
+
+/// One element a byte, the sign extended, of elements that lie several in a byte, the first in the lowest bits.
+static std::vector<uint8_t> unpack(ElementKind kind, const std::vector<uint8_t> &packed, int64_t count) {
+  const int each = perByte(kind), bits = 8 / each;
+  std::vector<uint8_t> bytes(size_t(count), 0);
+  for (int64_t i = 0; i < count; ++i) {
+    uint8_t value = uint8_t(packed[size_t(i / each)] >> (bits * (i % each))) & uint8_t((1 << bits) - 1);
+    if ((kind == ElementKind::I4 || kind == ElementKind::I2) && (value >> (bits - 1)))
+      value |= uint8_t(0xff << bits);
+    bytes[size_t(i)] = value;
+  }
+  return bytes;
+}
+
 std::string onnxTypeName(int32_t onnxType) {
   if (auto kind = elementKindOf(onnxType))
     return elementName(*kind);
-  // Types newer than the installed onnx library have no name there. source: onnx.proto of ONNX 1.16, TensorProto.DataType
-  switch (onnxType) {
-  case 0:
-    return "undefined";
-  case 8:
-    return "string";
-  case 14:
-    return "complex64";
-  case 15:
-    return "complex128";
-  case 17:
-  case 18:
-  case 19:
-  case 20:
-    return "float8";
-  case 21:
-    return "uint4";
-  case 22:
-    return "int4";
-  default:
-    return "type " + std::to_string(onnxType);
-  }
+  return onnxType == 0 ? "undefined" : "type " + std::to_string(onnxType);
 }
 
 static Diagnostic problem(std::string text) { return Diagnostic{"", 0, 0, std::move(text)}; }
@@ -106,12 +154,41 @@ template <typename T, typename FieldT> static bool copyField(const FieldT &field
   return true;
 }
 
-Result<HostTensor> decodeTensor(const onnx::TensorProto &proto) {
+/// The bytes of a tensor in a file of its own. source: onnx.proto, comments on TensorProto.external_data
+static Result<std::string> readExternal(const onnx::TensorProto &proto, const std::string &folder, uint64_t expected) {
+  if (folder.empty())
+    return problem("its data is in another file, but the model was not read from a folder");
+  std::string location;
+  uint64_t offset = 0, length = expected;
+  for (const onnx::StringStringEntryProto &entry : proto.external_data()) {
+    if (entry.key() == "location")
+      location = entry.value();
+    else if (entry.key() == "offset" || entry.key() == "length") {
+      char *end = nullptr;
+      errno = 0;
+      const uint64_t number = std::strtoull(entry.value().c_str(), &end, 10);
+      if (entry.value().empty() || *end || errno || entry.value()[0] == '-')
+        return problem("the " + entry.key() + " of its data is \"" + printable(entry.value()) + "\", expected a number of bytes");
+      (entry.key() == "offset" ? offset : length) = number;
+    }
+  }
+  const std::filesystem::path path = location;
+  if (location.empty() || path.is_absolute() || std::count(path.begin(), path.end(), ".."))
+    return problem("its data is in file \"" + printable(location) + "\", expected a path below the model's folder");
+  if (length != expected)
+    return problem("its data has " + std::to_string(length) + " bytes, its shape and type need " + std::to_string(expected));
+  std::ifstream file(std::filesystem::path(folder) / path, std::ios::binary);
+  std::string bytes(size_t(expected), '\0');
+  if (!file || !file.seekg(std::streamoff(offset)) || !file.read(bytes.data(), std::streamsize(expected)))
+    return problem("its data, " + std::to_string(expected) + " bytes from " + std::to_string(offset) + " on of file \"" +
+                   printable(location) + "\" beside the model, cannot be read");
+  return bytes;
+}
+
+Result<HostTensor> decodeTensor(const onnx::TensorProto &proto, const std::string &folder) {
   HostTensor tensor;
   tensor.name = proto.name();
   tensor.shape.assign(proto.dims().begin(), proto.dims().end());
-  if (proto.has_data_location() && proto.data_location() == onnx::TensorProto::EXTERNAL)
-    return problem("its data is in another file, which is not supported: store the model with its weights inside");
   if (proto.has_segment())
     return problem("it is stored in segments, which is not supported");
   auto kind = elementKindOf(proto.data_type());
@@ -123,12 +200,42 @@ Result<HostTensor> decodeTensor(const onnx::TensorProto &proto) {
     return problem("its shape is " + shapeText(tensor.shape) +
                    ": no dim may be negative, and at most 2^31 elements are allowed");
 
-  if (proto.has_raw_data()) {
-    size_t expected = size_t(*count) * elementBytes(*kind);
+  const int each = perByte(*kind);
+  if (*kind == ElementKind::String) {
+    if (proto.string_data_size() != *count)
+      return problem("it holds " + std::to_string(proto.string_data_size()) + " strings, its shape " + shapeText(tensor.shape) +
+                     " needs " + std::to_string(*count));
+    tensor.strings.assign(proto.string_data().begin(), proto.string_data().end());
+    return tensor;
+  }
+  if (proto.has_data_location() && proto.data_location() == onnx::TensorProto::EXTERNAL) {
+    const uint64_t expected = each > 1 ? uint64_t((*count + each - 1) / each) : uint64_t(*count) * elementBytes(*kind);
+    Result<std::string> bytes = readExternal(proto, folder, expected);
+    if (!bytes)
+      return bytes.diagnostics();
+    tensor.bytes.assign(bytes->begin(), bytes->end());
+    if (each > 1)
+      tensor.bytes = unpack(*kind, tensor.bytes, *count);
+  } else if (proto.has_raw_data()) {
+    size_t expected = each > 1 ? size_t((*count + each - 1) / each) : size_t(*count) * elementBytes(*kind);
     if (proto.raw_data().size() != expected)
       return problem("it holds " + std::to_string(proto.raw_data().size()) + " bytes, its shape " + shapeText(tensor.shape) +
                      " of " + elementName(*kind) + " needs " + std::to_string(expected));
     tensor.bytes.assign(proto.raw_data().begin(), proto.raw_data().end());
+    if (each > 1)
+      tensor.bytes = unpack(*kind, tensor.bytes, *count);
+  } else if (each > 1) {
+    const int64_t expected = (*count + each - 1) / each;
+    std::vector<uint8_t> packed;
+    bool fits = true;
+    for (int32_t value : proto.int32_data()) {
+      fits &= value >= -128 && value < 256;
+      packed.push_back(uint8_t(value));
+    }
+    if (int64_t(packed.size()) != expected || !fits)
+      return problem("it holds " + std::to_string(packed.size()) + " values of a byte, its shape " + shapeText(tensor.shape) + " of " +
+                     elementName(*kind) + " needs " + std::to_string(expected));
+    tensor.bytes = unpack(*kind, packed, *count);
   } else {
     int64_t found = 0;
     bool fits = true;
@@ -154,6 +261,16 @@ Result<HostTensor> decodeTensor(const onnx::TensorProto &proto) {
       if ((found = proto.uint64_data_size()) == *count)
         fits = copyField<uint32_t>(proto.uint64_data(), tensor.bytes);
       break;
+    case ElementKind::Complex64:
+      found = proto.float_data_size() / 2;
+      if (proto.float_data_size() == 2 * *count)
+        fits = copyField<float>(proto.float_data(), tensor.bytes);
+      break;
+    case ElementKind::Complex128:
+      found = proto.double_data_size() / 2;
+      if (proto.double_data_size() == 2 * *count)
+        fits = copyField<double>(proto.double_data(), tensor.bytes);
+      break;
     default:
       found = proto.int32_data_size();
       if (found != *count)
@@ -163,6 +280,11 @@ Result<HostTensor> decodeTensor(const onnx::TensorProto &proto) {
         fits = copyField<int8_t>(proto.int32_data(), tensor.bytes);
         break;
       case ElementKind::U8:
+      case ElementKind::F8E4M3FN:
+      case ElementKind::F8E4M3FNUZ:
+      case ElementKind::F8E5M2:
+      case ElementKind::F8E5M2FNUZ:
+      case ElementKind::F8E8M0:
         fits = copyField<uint8_t>(proto.int32_data(), tensor.bytes);
         break;
       case ElementKind::I16:

@@ -23,14 +23,19 @@ inline constexpr size_t kMaxRank = 64;
 /// The product of non-negative dims; nothing if a dim is negative or the product exceeds kMaxTensorElements.
 std::optional<int64_t> countTensorElements(const std::vector<int64_t> &shape);
 
-/// The element type for a TensorProto.DataType value; nothing for strings, complex numbers, 4-bit and 8-bit floats.
+/// The last TensorProto.DataType value that elementKindOf() knows.
+inline constexpr int32_t kLastOnnxType = 26;
+/// The element type for a TensorProto.DataType value; nothing for values that are none.
 std::optional<ElementKind> elementKindOf(int32_t onnxType);
+/// The other way.
+int32_t onnxTypeOf(ElementKind kind);
 
 /// ONNX's name of a TensorProto.DataType value, or its number.
 std::string onnxTypeName(int32_t onnxType);
 
-/// Decodes raw data or typed fields. Nothing is allocated before the dims agree with the data. The error has no file.
-Result<HostTensor> decodeTensor(const onnx::TensorProto &proto);
+/// Decodes raw data, typed fields, or a file in or below `folder` that the tensor names; an empty `folder` allows none. Nothing is allocated
+/// before the dims agree with the data. The error has no file.
+Result<HostTensor> decodeTensor(const onnx::TensorProto &proto, const std::string &folder = "");
 
 } // namespace tw::frontend
 

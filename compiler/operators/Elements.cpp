@@ -1,0 +1,257 @@
+//===- Elements.cpp - Walking the elements of host tensors ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/operators/Elements.h"
+#include "compiler/frontend/OnnxTensor.h"
+
+#include <limits>
+
+using namespace tw;
+using namespace tw::operators;
+
+static int64_t truncated(double value) {
+  if (value != value)
+    return 0;
+  if (value >= 9223372036854775808.0)
+    return std::numeric_limits<int64_t>::max();
+  if (value <= -9223372036854775808.0)
+    return std::numeric_limits<int64_t>::min();
+  return int64_t(value);
+}
+
+double operators::realAt(const HostTensor &x, int64_t i) {
+  switch (x.type) {
+  case ElementKind::F32:
+    return data<float>(x)[i];
+  case ElementKind::F16:
+    return float(data<Half>(x)[i]);
+  case ElementKind::BF16:
+    return float(data<Bfloat>(x)[i]);
+  case ElementKind::F64:
+    return data<double>(x)[i];
+  case ElementKind::U64:
+    return double(data<uint64_t>(x)[i]);
+  case ElementKind::F8E4M3FN:
+  case ElementKind::F8E4M3FNUZ:
+  case ElementKind::F8E5M2:
+  case ElementKind::F8E5M2FNUZ:
+  case ElementKind::F8E8M0:
+  case ElementKind::F4E2M1:
+    return frontend::smallToFloat(x.type, x.bytes[size_t(i)]);
+  default:
+    return double(integerAt(x, i));
+  }
+}
+
+int64_t operators::integerAt(const HostTensor &x, int64_t i) {
+  switch (x.type) {
+  case ElementKind::I8:
+  case ElementKind::I4:
+  case ElementKind::I2:
+    return data<int8_t>(x)[i];
+  case ElementKind::U8:
+  case ElementKind::U4:
+  case ElementKind::U2:
+  case ElementKind::Bool:
+    return data<uint8_t>(x)[i];
+  case ElementKind::I16:
+    return data<int16_t>(x)[i];
+  case ElementKind::U16:
+    return data<uint16_t>(x)[i];
+  case ElementKind::I32:
+    return data<int32_t>(x)[i];
+  case ElementKind::U32:
+    return data<uint32_t>(x)[i];
+  case ElementKind::I64:
+  case ElementKind::U64:
+    return data<int64_t>(x)[i];
+  case ElementKind::String:
+  case ElementKind::Complex64:
+  case ElementKind::Complex128:
+    throw Error{std::string("a tensor of ") + frontend::elementName(x.type) + " is given where numbers are expected"};
+  default:
+    return truncated(realAt(x, i));
+  }
+}
+
+void operators::setInteger(HostTensor &x, int64_t i, int64_t value) {
+  switch (x.type) {
+  case ElementKind::I8:
+  case ElementKind::U8:
+    data<uint8_t>(x)[i] = uint8_t(value);
+    return;
+  case ElementKind::Bool:
+    data<uint8_t>(x)[i] = value != 0;
+    return;
+  case ElementKind::I16:
+  case ElementKind::U16:
+    data<uint16_t>(x)[i] = uint16_t(value);
+    return;
+  case ElementKind::I32:
+  case ElementKind::U32:
+    data<uint32_t>(x)[i] = uint32_t(value);
+    return;
+  case ElementKind::I64:
+  case ElementKind::U64:
+    data<int64_t>(x)[i] = value;
+    return;
+  case ElementKind::I4:
+    data<Tiny<4, true>>(x)[i] = value;
+    return;
+  case ElementKind::U4:
+    data<Tiny<4, false>>(x)[i] = value;
+    return;
+  case ElementKind::I2:
+    data<Tiny<2, true>>(x)[i] = value;
+    return;
+  case ElementKind::U2:
+    data<Tiny<2, false>>(x)[i] = value;
+    return;
+  default:
+    setReal(x, i, double(value));
+  }
+}
+
+void operators::setReal(HostTensor &x, int64_t i, double value) {
+  switch (x.type) {
+  case ElementKind::F32:
+    data<float>(x)[i] = float(value);
+    return;
+  case ElementKind::F16:
+    data<Half>(x)[i] = float(value);
+    return;
+  case ElementKind::BF16:
+    data<Bfloat>(x)[i] = float(value);
+    return;
+  case ElementKind::F64:
+    data<double>(x)[i] = value;
+    return;
+  case ElementKind::Bool:
+    data<uint8_t>(x)[i] = value != 0;
+    return;
+  case ElementKind::U64:
+    data<uint64_t>(x)[i] = value >= 9223372036854775808.0 && value < 18446744073709551616.0 ? uint64_t(value) : uint64_t(truncated(value));
+    return;
+  case ElementKind::F8E4M3FN:
+  case ElementKind::F8E4M3FNUZ:
+  case ElementKind::F8E5M2:
+  case ElementKind::F8E5M2FNUZ:
+  case ElementKind::F8E8M0:
+  case ElementKind::F4E2M1:
+    x.bytes[size_t(i)] = frontend::floatToSmall(x.type, float(value));
+    return;
+  case ElementKind::String:
+  case ElementKind::Complex64:
+  case ElementKind::Complex128:
+    throw Error{std::string("a tensor of ") + frontend::elementName(x.type) + " is made where numbers are expected"};
+  default:
+    setInteger(x, i, truncated(value));
+  }
+}
+
+std::string operators::textOf(const Shape &shape) {
+  std::string text;
+  for (int64_t dim : shape)
+    text += (text.empty() ? "" : ", ") + std::to_string(dim);
+  return "[" + text + "]";
+}
+
+HostTensor operators::makeTensor(ElementKind kind, const Shape &shape) {
+  const auto count = frontend::countTensorElements(shape);
+  if (!count)
+    throw Error{"the result would have shape " + textOf(shape) + ": no dim may be negative, and at most 2^31 elements are allowed"};
+  HostTensor x;
+  x.type = kind;
+  x.shape = shape;
+  if (kind == ElementKind::String)
+    x.strings.resize(size_t(*count));
+  else
+    x.bytes.resize(size_t(*count) * frontend::elementBytes(kind));
+  return x;
+}
+
+HostTensor operators::makeInts(const std::vector<int64_t> &values) {
+  HostTensor x = makeTensor(ElementKind::I64, {int64_t(values.size())});
+  std::copy(values.begin(), values.end(), data<int64_t>(x));
+  return x;
+}
+
+std::vector<int64_t> operators::integersOf(const HostTensor &x) {
+  std::vector<int64_t> values(size_t(countOf(x)));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = integerAt(x, int64_t(i));
+  return values;
+}
+
+HostTensor operators::toKind(const HostTensor &x, ElementKind kind) {
+  if (x.type == kind)
+    return x;
+  HostTensor y = makeTensor(kind, x.shape);
+  const int64_t count = countOf(x);
+  const bool isReal = frontend::isFloat(x.type) || (x.type >= ElementKind::F8E4M3FN && x.type <= ElementKind::F4E2M1);
+  for (int64_t i = 0; i < count; ++i)
+    if (isReal)
+      setReal(y, i, realAt(x, i));
+    else if (x.type == ElementKind::U64)
+      frontend::isFloat(kind) ? setReal(y, i, double(data<uint64_t>(x)[i])) : setInteger(y, i, integerAt(x, i));
+    else
+      setInteger(y, i, integerAt(x, i));
+  return y;
+}
+
+Shape operators::stridesOf(const Shape &shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t dim = shape.size(); dim > 1; --dim)
+    strides[dim - 2] = strides[dim - 1] * shape[dim - 1];
+  return strides;
+}
+
+Shape operators::broadcast(const Shape &a, const Shape &b) {
+  Shape result(std::max(a.size(), b.size()));
+  for (size_t i = 0; i < result.size(); ++i) {
+    const int64_t left = i < a.size() ? a[a.size() - 1 - i] : 1, right = i < b.size() ? b[b.size() - 1 - i] : 1;
+    if (left != right && left != 1 && right != 1)
+      throw Error{"shapes " + textOf(a) + " and " + textOf(b) + " do not broadcast"};
+    result[result.size() - 1 - i] = left == 1 ? right : left;
+  }
+  return result;
+}
+
+Shape operators::broadcastStrides(const Shape &shape, const Shape &as) {
+  const Shape own = stridesOf(shape);
+  Shape strides(as.size(), 0);
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (shape[shape.size() - 1 - i] != 1)
+      strides[as.size() - 1 - i] = own[shape.size() - 1 - i];
+  return strides;
+}
+
+void operators::copyElements(const HostTensor &x, int64_t from, HostTensor &y, int64_t to, int64_t count) {
+  if (count == 0)
+    return;
+  if (x.type == ElementKind::String) {
+    std::copy_n(x.strings.begin() + from, count, y.strings.begin() + to);
+    return;
+  }
+  const size_t size = frontend::elementBytes(x.type);
+  std::memcpy(y.bytes.data() + size_t(to) * size, x.bytes.data() + size_t(from) * size, size_t(count) * size);
+}
+
+HostTensor operators::transposed(const HostTensor &x, const std::vector<int64_t> &perm) {
+  const Shape own = stridesOf(x.shape);
+  Shape shape, strides;
+  for (int64_t dim : perm) {
+    shape.push_back(x.shape[size_t(dim)]);
+    strides.push_back(own[size_t(dim)]);
+  }
+  HostTensor y = makeTensor(x.type, shape);
+  walk<1>(shape, {strides}, [&](int64_t i, const std::array<int64_t, 1> &at) { copyElement(x, at[0], y, i); });
+  return y;
+}
+
+HostTensor operators::reshaped(HostTensor x, Shape shape) {
+  if (countOf(shape) != countOf(x))
+    throw Error{"a tensor of shape " + textOf(x.shape) + " cannot have shape " + textOf(shape)};
+  x.shape = std::move(shape);
+  return x;
+}

@@ -1,0 +1,292 @@
+//===- Evaluator.cpp - Runs ONNX graphs on host tensors -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/operators/Evaluator.h"
+#include "compiler/frontend/OnnxTensor.h"
+#include "isa/Printable.h"
+
+#include <functional>
+#include <onnx/onnx_pb.h>
+#include <queue>
+#include <set>
+#include <unordered_map>
+
+using namespace tw;
+using namespace tw::operators;
+
+/// Functions may call functions, and graphs hold graphs, this deep.
+static constexpr unsigned kMostNested = 200;
+
+/// Names that a node reads, those that the graphs in it read from around them included.
+static void readNames(const onnx::NodeProto &node, const std::function<void(const std::string &)> &f) {
+  for (const std::string &name : node.input())
+    if (!name.empty())
+      f(name);
+  auto inside = [&](const onnx::GraphProto &graph) {
+    std::set<std::string> own;
+    for (const onnx::ValueInfoProto &input : graph.input())
+      own.insert(input.name());
+    for (const onnx::TensorProto &tensor : graph.initializer())
+      own.insert(tensor.name());
+    for (const onnx::NodeProto &each : graph.node())
+      own.insert(each.output().begin(), each.output().end());
+    for (const onnx::NodeProto &each : graph.node())
+      readNames(each, [&](const std::string &name) {
+        if (!own.count(name))
+          f(name);
+      });
+    for (const onnx::ValueInfoProto &output : graph.output())
+      if (!own.count(output.name()))
+        f(output.name());
+  };
+  for (const onnx::AttributeProto &attribute : node.attribute()) {
+    if (attribute.has_g())
+      inside(attribute.g());
+    for (const onnx::GraphProto &graph : attribute.graphs())
+      inside(graph);
+  }
+}
+
+template <typename Nodes> static std::vector<int> orderOf(const Nodes &nodes) {
+  std::unordered_map<std::string, int> producers;
+  for (int i = 0; i < nodes.size(); ++i)
+    for (const std::string &name : nodes.Get(i).output())
+      if (!name.empty())
+        producers.emplace(name, i);
+  std::vector<std::vector<int>> readers(size_t(nodes.size()));
+  std::vector<int> waitsFor(size_t(nodes.size()), 0);
+  for (int i = 0; i < nodes.size(); ++i) {
+    std::set<int> before;
+    readNames(nodes.Get(i), [&](const std::string &name) {
+      if (auto found = producers.find(name); found != producers.end())
+        before.insert(found->second);
+    });
+    for (int producer : before)
+      readers[size_t(producer)].push_back(i);
+    waitsFor[size_t(i)] = int(before.size());
+  }
+  std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
+  for (int i = 0; i < nodes.size(); ++i)
+    if (waitsFor[size_t(i)] == 0)
+      ready.push(i);
+  std::vector<int> order;
+  while (!ready.empty()) {
+    const int next = ready.top();
+    ready.pop();
+    order.push_back(next);
+    for (int reader : readers[size_t(next)])
+      if (--waitsFor[size_t(reader)] == 0)
+        ready.push(reader);
+  }
+  if (int(order.size()) != nodes.size()) {
+    for (int i = 0; i < nodes.size(); ++i)
+      if (waitsFor[size_t(i)] > 0)
+        throw Error{"node \"" + printable(nodes.Get(i).name().empty() && nodes.Get(i).output_size() ? nodes.Get(i).output(0)
+                                                                                                       : nodes.Get(i).name()) +
+                    "\" needs its own result"};
+  }
+  return order;
+}
+
+std::vector<int> operators::inOrder(const onnx::GraphProto &graph) { return orderOf(graph.node()); }
+
+/// Values by name; what is not here is looked up around it.
+struct Evaluator::Scope {
+  const Scope *outer = nullptr;
+  std::unordered_map<std::string, Value> values;
+
+  const Value *find(const std::string &name) const {
+    for (const Scope *scope = this; scope; scope = scope->outer)
+      if (auto found = scope->values.find(name); found != scope->values.end())
+        return &found->second;
+    return nullptr;
+  }
+};
+
+/// What of a graph need not be found out twice.
+struct Evaluator::Graph {
+  std::vector<int> order;
+  std::vector<std::pair<std::string, Value>> initializers;
+  /// For each step of `order`, the names that nobody reads behind it.
+  std::vector<std::vector<std::string>> released;
+};
+
+Evaluator::Evaluator(const onnx::ModelProto &model, std::string folder) : model(model), folder(std::move(folder)) {
+  for (const onnx::OperatorSetIdProto &opset : model.opset_import())
+    opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
+  for (const onnx::FunctionProto &function : model.functions())
+    functions[{function.domain() == "ai.onnx" ? "" : function.domain(), function.name()}] = &function;
+}
+
+Evaluator::~Evaluator() = default;
+
+const Evaluator::Graph &Evaluator::prepared(const onnx::GraphProto &graph) {
+  std::unique_ptr<Graph> &entry = graphs[&graph];
+  if (entry)
+    return *entry;
+  auto made = std::make_unique<Graph>();
+  made->order = inOrder(graph);
+  for (const onnx::TensorProto &proto : graph.initializer()) {
+    Result<HostTensor> tensor = frontend::decodeTensor(proto, folder);
+    if (!tensor)
+      throw Error{"initializer \"" + printable(proto.name()) + "\": " + tensor.message()};
+    made->initializers.emplace_back(proto.name(), Value(std::move(*tensor)));
+  }
+  std::set<std::string> kept;
+  for (const onnx::ValueInfoProto &output : graph.output())
+    kept.insert(output.name());
+  made->released.resize(made->order.size());
+  for (size_t step = made->order.size(); step-- > 0;)
+    readNames(graph.node(made->order[step]), [&](const std::string &name) {
+      if (kept.insert(name).second)
+        made->released[step].push_back(name);
+    });
+  entry = std::move(made);
+  return *entry;
+}
+
+std::map<std::string, Value> Evaluator::run(std::map<std::string, Value> inputs) {
+  const onnx::GraphProto &graph = model.graph();
+  std::vector<Value> arguments;
+  std::set<std::string> known;
+  for (const onnx::TensorProto &tensor : graph.initializer())
+    known.insert(tensor.name());
+  for (const onnx::ValueInfoProto &input : graph.input()) {
+    auto found = inputs.find(input.name());
+    if (found == inputs.end() && !known.count(input.name()))
+      throw Error{"input \"" + printable(input.name()) + "\" is not given"};
+    arguments.push_back(found == inputs.end() ? Value() : found->second);
+  }
+  std::vector<Value> results = runGraph(graph, std::move(arguments), nullptr, opsets);
+  std::map<std::string, Value> outputs;
+  for (int i = 0; i < graph.output_size(); ++i)
+    outputs[graph.output(i).name()] = std::move(results[size_t(i)]);
+  return outputs;
+}
+
+std::vector<Value> Evaluator::runGraph(const onnx::GraphProto &graph, std::vector<Value> arguments, const Scope *outer,
+                                       const Opsets &opsets) {
+  if (++depth > kMostNested)
+    throw Error{"graphs and functions are nested more than " + std::to_string(kMostNested) + " deep"};
+  const Graph &known = prepared(graph);
+  Scope scope;
+  scope.outer = outer;
+  for (const auto &[name, value] : known.initializers)
+    scope.values[name] = value;
+  for (int i = 0; i < graph.input_size() && size_t(i) < arguments.size(); ++i)
+    // An initializer stands where the caller gives nothing.
+    if (arguments[size_t(i)].form != Value::Form::Empty || !scope.values.count(graph.input(i).name()))
+      scope.values[graph.input(i).name()] = std::move(arguments[size_t(i)]);
+  for (size_t step = 0; step < known.order.size(); ++step) {
+    runNode(graph.node(known.order[step]), scope, opsets);
+    for (const std::string &name : known.released[step])
+      scope.values.erase(name);
+  }
+  std::vector<Value> results;
+  for (const onnx::ValueInfoProto &output : graph.output()) {
+    const Value *value = scope.find(output.name());
+    if (!value)
+      throw Error{"output \"" + printable(output.name()) + "\" is produced by no node"};
+    results.push_back(*value);
+  }
+  --depth;
+  return results;
+}
+
+void Evaluator::runNode(const onnx::NodeProto &node, Scope &scope, const Opsets &opsets) {
+  const std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
+  try {
+    std::vector<Value> arguments;
+    for (const std::string &name : node.input()) {
+      const Value *value = name.empty() ? nullptr : scope.find(name);
+      if (!value && !name.empty())
+        throw Error{"input \"" + printable(name) + "\" is no input, no initializer and produced by no node"};
+      arguments.push_back(value ? *value : Value());
+    }
+    std::vector<Value> results;
+    auto function = functions.find({domain, node.op_type()});
+    if (function != functions.end()) {
+      results = runFunction(*function->second, node, std::move(arguments));
+    } else {
+      const Operator *op = find(domain, node.op_type());
+      if (!op)
+        throw Error{"this operator is not supported"};
+      auto opset = opsets.find(domain);
+      Call call(
+          node, opset == opsets.end() ? 1 : opset->second, std::move(arguments),
+          [&](const onnx::GraphProto &graph, std::vector<Value> inner) { return runGraph(graph, std::move(inner), &scope, opsets); },
+          folder);
+      op->evaluate(call);
+      results = call.takeOutputs();
+    }
+    for (int i = 0; i < node.output_size() && size_t(i) < results.size(); ++i)
+      if (!node.output(i).empty())
+        scope.values[node.output(i)] = std::move(results[size_t(i)]);
+  } catch (const Error &error) {
+    // The innermost node says where.
+    if (error.message.rfind("node \"", 0) == 0)
+      throw;
+    const std::string name = !node.name().empty() ? node.name() : node.output_size() ? node.output(0) : "";
+    throw Error{"node \"" + printable(name) + "\" (" + (domain.empty() ? "" : printable(domain) + ":") + printable(node.op_type()) +
+                "): " + error.message};
+  }
+}
+
+/// Gives attributes of the body that refer to attributes of the function their values; those that stay open go.
+static void bindAttributes(onnx::NodeProto &node, const std::map<std::string, onnx::AttributeProto> &given) {
+  google::protobuf::RepeatedPtrField<onnx::AttributeProto> bound;
+  for (onnx::AttributeProto &attribute : *node.mutable_attribute()) {
+    if (!attribute.ref_attr_name().empty()) {
+      auto found = given.find(attribute.ref_attr_name());
+      if (found == given.end())
+        continue;
+      onnx::AttributeProto &copy = *bound.Add();
+      copy = found->second;
+      copy.set_name(attribute.name());
+      continue;
+    }
+    if (attribute.has_g())
+      for (onnx::NodeProto &inner : *attribute.mutable_g()->mutable_node())
+        bindAttributes(inner, given);
+    for (onnx::GraphProto &graph : *attribute.mutable_graphs())
+      for (onnx::NodeProto &inner : *graph.mutable_node())
+        bindAttributes(inner, given);
+    bound.Add()->Swap(&attribute);
+  }
+  node.mutable_attribute()->Swap(&bound);
+}
+
+std::vector<Value> Evaluator::runFunction(const onnx::FunctionProto &function, const onnx::NodeProto &node,
+                                          std::vector<Value> arguments) {
+  if (++depth > kMostNested)
+    throw Error{"graphs and functions are nested more than " + std::to_string(kMostNested) + " deep"};
+  std::map<std::string, onnx::AttributeProto> given;
+  for (const onnx::AttributeProto &attribute : node.attribute())
+    given[attribute.name()] = attribute;
+  std::string key = function.domain() + ":" + function.name();
+  for (const auto &[name, attribute] : given)
+    key += "\n" + attribute.SerializeAsString();
+  std::unique_ptr<onnx::FunctionProto> &body = bodies[key];
+  if (!body) {
+    body = std::make_unique<onnx::FunctionProto>(function);
+    for (onnx::NodeProto &inner : *body->mutable_node())
+      bindAttributes(inner, given);
+  }
+  Opsets own;
+  for (const onnx::OperatorSetIdProto &opset : function.opset_import())
+    own[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
+  Scope scope;
+  for (int i = 0; i < function.input_size(); ++i)
+    scope.values[function.input(i)] = size_t(i) < arguments.size() ? arguments[size_t(i)] : Value();
+  for (int index : orderOf(body->node()))
+    runNode(body->node(index), scope, own);
+  std::vector<Value> results;
+  for (const std::string &name : function.output()) {
+    const Value *value = scope.find(name);
+    if (!value)
+      throw Error{"output \"" + printable(name) + "\" of function " + printable(function.name()) + " is produced by no node"};
+    results.push_back(*value);
+  }
+  --depth;
+  return results;
+}

@@ -1,0 +1,60 @@
+//===- Evaluator.h - Runs ONNX graphs on host tensors -----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Node by node, in an order in which they can run; graphs inside nodes and
+// model-local functions included. Shapes need not be known before.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_OPERATORS_EVALUATOR_H
+#define COMPILER_OPERATORS_EVALUATOR_H
+
+#include "compiler/operators/Operator.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace onnx {
+class FunctionProto;
+class ModelProto;
+} // namespace onnx
+
+namespace tw::operators {
+
+/// Indices of nodes in an order in which each stands behind those whose results it reads, also in the graphs that it holds; as given where that
+/// is such an order. Throws Error for a circle.
+std::vector<int> inOrder(const onnx::GraphProto &graph);
+
+class Evaluator {
+public:
+  /// `model` must outlive the evaluator. `folder`: where files of tensors lie; empty: none.
+  explicit Evaluator(const onnx::ModelProto &model, std::string folder = "");
+  ~Evaluator();
+
+  /// Runs the model's graph. `inputs`, by name: initializers that are inputs too may be left out.
+  std::map<std::string, Value> run(std::map<std::string, Value> inputs);
+
+private:
+  struct Scope;
+  struct Graph;
+  using Opsets = std::map<std::string, int64_t>;
+
+  const Graph &prepared(const onnx::GraphProto &graph);
+  std::vector<Value> runGraph(const onnx::GraphProto &graph, std::vector<Value> arguments, const Scope *outer, const Opsets &opsets);
+  void runNode(const onnx::NodeProto &node, Scope &scope, const Opsets &opsets);
+  std::vector<Value> runFunction(const onnx::FunctionProto &function, const onnx::NodeProto &node, std::vector<Value> arguments);
+
+  const onnx::ModelProto &model;
+  std::string folder;
+  Opsets opsets;
+  std::map<std::pair<std::string, std::string>, const onnx::FunctionProto *> functions;
+  /// Initializers, order and last uses of graphs that have run.
+  std::map<const onnx::GraphProto *, std::unique_ptr<Graph>> graphs;
+  /// Bodies of functions with the attributes of the nodes that call them.
+  std::map<std::string, std::unique_ptr<onnx::FunctionProto>> bodies;
+  unsigned depth = 0;
+};
+
+} // namespace tw::operators
+
+#endif // COMPILER_OPERATORS_EVALUATOR_H

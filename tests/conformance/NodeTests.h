@@ -1,0 +1,33 @@
+//===- NodeTests.h - Reading ONNX's node tests ------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef TESTS_CONFORMANCE_NODETESTS_H
+#define TESTS_CONFORMANCE_NODETESTS_H
+
+#include "compiler/operators/Value.h"
+
+#include <onnx/onnx-data_pb.h>
+#include <onnx/onnx_pb.h>
+
+#include <string>
+#include <vector>
+
+namespace tw::conformance {
+
+/// A folder: model.onnx and test_data_set_0.
+struct NodeTest {
+  std::string name, folder;
+  onnx::ModelProto model;
+  std::vector<operators::Value> inputs, outputs;
+};
+
+/// Names of all tests in `folder`, sorted.
+std::vector<std::string> testsIn(const std::string &folder);
+/// Throws operators::Error.
+NodeTest readTest(const std::string &folder, const std::string &name);
+
+/// Why `actual` is not `expected`; empty if it is. Floats by ONNX's own tolerances, everything else must be equal.
+std::string difference(const operators::Value &actual, const operators::Value &expected);
+
+} // namespace tw::conformance
+
+#endif // TESTS_CONFORMANCE_NODETESTS_H
