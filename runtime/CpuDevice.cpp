@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/cpu/CpuTarget.h"
 #include "runtime/Device.h"
+#include "runtime/Session.h"
 #include "runtime/Stopwatch.h"
 
 #include <algorithm>
@@ -70,7 +71,31 @@ private:
   std::vector<HostTensor> widened, results;
 };
 
+/// Kernels and evaluated nodes one after the other.
+class StepsDevice : public Device {
+public:
+  explicit StepsDevice(Network network) : session(std::move(network), {}) {}
+  const std::vector<TensorSpec> &inputs() const override { return session.inputs(); }
+  const std::vector<TensorSpec> &outputs() const override { return session.outputs(); }
+  StatusOr<Launch> launch(const std::vector<HostTensor> &inputs) override {
+    Stopwatch watch;
+    StatusOr<RunReport> report = session.run(inputs);
+    if (!report)
+      return report.error();
+    Launch launch;
+    launch.wallSeconds = watch.wallSeconds();
+    launch.cpuSeconds = watch.cpuSeconds();
+    launch.outputs = std::move(report->outputs);
+    return launch;
+  }
+
+private:
+  Session session;
+};
+
 } // namespace
+
+std::unique_ptr<Device> runtime::makeStepsDevice(Network network) { return std::make_unique<StepsDevice>(std::move(network)); }
 
 std::unique_ptr<Device> runtime::makeCpuDevice(std::unique_ptr<cpu::CpuExecutable> executable, std::vector<TensorSpec> inputs,
                                                std::vector<TensorSpec> outputs,

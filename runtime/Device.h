@@ -29,6 +29,8 @@ struct Agreement;
 
 namespace tw::runtime {
 
+struct Network;
+
 /// Which model of the accelerator runs.
 enum class Model : uint8_t {
   SystemC,    ///< values and cycles
@@ -94,6 +96,8 @@ struct SimulatorOptions {
 std::unique_ptr<Device> makeSimulatorDevice(isa::Program program, const timing::MachineParams &machine,
                                             const SimulatorOptions &options);
 
+/// A network all steps of which this process computes.
+std::unique_ptr<Device> makeStepsDevice(Network network);
 /// The processor this process runs on. `inputs`, `outputs`: those of the executable's @main; `nodes`: of each kernel, by its name.
 std::unique_ptr<Device> makeCpuDevice(std::unique_ptr<cpu::CpuExecutable> executable, std::vector<TensorSpec> inputs,
                                       std::vector<TensorSpec> outputs,

@@ -6,6 +6,7 @@
 #include "compiler/frontend/OnnxImport.h"
 #include "compiler/frontend/OnnxTensor.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/Messages.h"
 #include "compiler/graph/ModelNodes.h"
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/pipeline/Compile.h"
@@ -381,6 +382,14 @@ struct Compilation {
   }
 };
 
+/// The nodes that a run evaluates behind all steps.
+std::vector<Offload> remainderReport(const frontend::Remainder &remainder) {
+  std::vector<Offload> nodes;
+  for (const frontend::Remainder::Node &node : remainder.nodes)
+    nodes.push_back({node.name, pipeline::targetNamed(graph::kCpuTarget)->title().str(), node.reason});
+  return nodes;
+}
+
 /// What the compiler made, as steps.
 Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &compilation) {
   Network &network = compilation.network;
@@ -388,6 +397,11 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
   for (const pipeline::Target *target : pipeline::targetsOf(module.options))
     network.targets.push_back(target->title().str());
   std::vector<Offload> kernels; // an entry for each node of each
+  auto report = [&] {
+    std::vector<Offload> rest = remainderReport(network.remainder);
+    kernels.insert(kernels.end(), rest.begin(), rest.end());
+    network.offload = nodeReport(module.nodes, kernels, network.targets);
+  };
   network.macs = 0;
   network.lowerBoundCycles = 0;
   network.layerSerialCycles = 0;
@@ -432,7 +446,7 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
       network.values.push_back(spec);
     }
     addProgram(*model.target, model.programs.front(), network.inputs, network.outputs);
-    network.offload = nodeReport(module.nodes, kernels, network.targets);
+    report();
     return {};
   }
 
@@ -475,7 +489,7 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
       network.values[value] = module.outputs[i];
   if (programs > 1)
     network.boundBy = "sum of " + std::to_string(programs) + " programs";
-  network.offload = nodeReport(module.nodes, kernels, network.targets);
+  report();
   return {};
 }
 
@@ -827,7 +841,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
     return kind.error();
   if (isProgram(*kind))
     return loadProgram(model, *kind, options);
-  if (options.machine.empty())
+  const bool needsMachine = options.targets.empty() || llvm::is_contained(options.targets, graph::kAccelTarget);
+  if (options.machine.empty() && needsMachine)
     return userError("a machine is needed to compile " + model + ": give one with --hw (see 'tilewright hw list')");
   Network network;
   network.model = model;
@@ -835,14 +850,33 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   auto say = [&](bool isSet, const std::string &option) { network.schedule += isSet ? " (" + option + ")" : ""; };
   say(options.across != "all", "across " + options.across);
   say(options.math != graph::Math::Exact, std::string(graph::kMathNames[size_t(options.math)]) + " math");
-  StatusOr<timing::MachineParams> machine = loadMachine(options.machine, options.overrides, network.notes, &network.technology);
-  if (!machine)
-    return machine.error();
-  network.machine = std::move(*machine);
-  StatusOr<Module> module = import(model, *kind, options, &network.machine);
+  if (!options.machine.empty()) {
+    StatusOr<timing::MachineParams> machine = loadMachine(options.machine, options.overrides, network.notes, &network.technology);
+    if (!machine)
+      return machine.error();
+    network.machine = std::move(*machine);
+  }
+  NetworkOptions asked = options;
+  if (!options.oneProgram)
+    asked.import.remainder = &network.remainder;
+  StatusOr<Module> module = import(model, *kind, asked, options.machine.empty() ? nullptr : &network.machine);
   if (!module)
     return module.error();
-  StatusOr<Compilation> compilation = compileFastest(*module, network, options);
+  auto main = module->module->lookupSymbol<mlir::func::FuncOp>("main");
+  if (main.getNumResults() == 0 && network.remainder) {
+    // Nothing is known before a run.
+    for (const TensorSpec &spec : module->inputs) {
+      network.inputs.push_back(unsigned(network.values.size()));
+      network.values.push_back(spec);
+    }
+    for (const pipeline::Target *target : pipeline::targetsOf(module->options))
+      network.targets.push_back(target->title().str());
+    network.offload = nodeReport(module->nodes, remainderReport(network.remainder), network.targets);
+    network.precision = module->precision;
+    return network;
+  }
+  StatusOr<Compilation> compilation = needsMachine ? compileFastest(*module, network, options)
+                                                   : compileImported(*module, network, options.oneProgram);
   if (!compilation)
     return compilation.error();
   if (Status status = compileLibraries(*module, *compilation); !status)
@@ -880,9 +914,26 @@ static StatusOr<Module> lowerForHost(const std::string &model, const NetworkOpti
 
 StatusOr<CpuNetwork> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
   CpuNetwork network;
-  StatusOr<Module> module = lowerForHost(model, options, &network.macs);
+  NetworkOptions asked = options;
+  frontend::Remainder remainder;
+  asked.import.remainder = &remainder;
+  StatusOr<Module> module = lowerForHost(model, asked, &network.macs);
   if (!module)
     return module.error();
+  const bool isEvaluated = remainder || llvm::any_of(module->module->getOps<mlir::func::FuncOp>(), [](mlir::func::FuncOp kernel) {
+                             return kernel->hasAttr(graph::kEvaluatedAttr);
+                           });
+  if (isEvaluated) { // step by step
+    NetworkOptions steps = options;
+    steps.machine.clear();
+    steps.targets = {graph::kCpuTarget.str()};
+    StatusOr<Network> loaded = loadNetwork(model, steps);
+    if (!loaded)
+      return loaded.error();
+    network.precision = loaded->precision;
+    network.device = makeStepsDevice(std::move(*loaded));
+    return network;
+  }
   cpu::CpuOptions cpuOptions = module->options.cpu;
   cpuOptions.threads = threads;
   cpuOptions.math = options.math;
@@ -937,6 +988,11 @@ StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const Net
   StatusOr<Module> module = lowerForHost(model, options);
   if (!module)
     return module.error();
+  for (auto kernel : module->module->getOps<mlir::func::FuncOp>())
+    if (kernel->hasAttr(graph::kEvaluatedAttr)) {
+      graph::FallbackOp node = *kernel.getOps<graph::FallbackOp>().begin();
+      return userError(model + ": " + graph::placeOf(node.getLoc()) + " is evaluated by 'tilewright run', and no code is made for it");
+    }
   auto describe = [](const std::vector<TensorSpec> &specs) {
     std::vector<cpu::BundleTensor> tensors;
     for (const TensorSpec &spec : specs)

@@ -163,6 +163,8 @@ struct Network {
   std::vector<std::pair<size_t, size_t>> groups;
   /// Schedule search: one entry for each program.
   std::vector<pipeline::SearchResult> searches;
+  /// What the host evaluates when the steps are done. Its model is null where they are all.
+  frontend::Remainder remainder;
   std::string planText; ///< the complete plan file of the last program; empty unless it was asked for
   double compileSeconds = 0;
 

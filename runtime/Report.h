@@ -12,6 +12,7 @@
 #include "runtime/Network.h"
 #include "runtime/Tensors.h"
 #include "runtime/energy/EnergyModel.h"
+#include "compiler/operators/Value.h"
 #include "simulator/stats/SimResult.h"
 
 #include <algorithm>
@@ -58,7 +59,10 @@ struct RunReport {
   /// Of one run; only with `sim`.
   std::optional<energy::EnergyReport> energy;
 
+  /// A sequence stands here as its tensors, NAME[0], NAME[1] ...
   std::vector<HostTensor> outputs;
+  /// One for each output of the model, in the form that it has; empty where all are tensors.
+  std::vector<operators::Value> values;
   std::vector<Comparison> comparisons;
   /// Set where inputs were random.
   std::optional<uint64_t> seed;

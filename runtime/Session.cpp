@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/Session.h"
 #include "compiler/pipeline/Target.h"
+#include "isa/Printable.h"
 #include "runtime/ReportRules.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -21,10 +22,25 @@ StatusOr<std::unique_ptr<Session>> Session::create(const std::string &model, con
 }
 
 Session::Session(Network network, const SimulatorOptions &options) : loaded(std::move(network)), options(options) {
-  for (unsigned value : loaded.inputs)
-    inputSpecs.push_back(loaded.values[value]);
-  for (unsigned value : loaded.outputs)
-    outputSpecs.push_back(loaded.values[value]);
+  if (loaded.remainder) {
+    auto specs = [](const std::vector<frontend::Remainder::Port> &ports) {
+      std::vector<TensorSpec> specs;
+      for (const frontend::Remainder::Port &port : ports)
+        specs.push_back({printable(port.name), port.kind.value_or(ElementKind::F32), port.shape});
+      return specs;
+    };
+    inputSpecs = specs(loaded.remainder.inputs);
+    outputSpecs = specs(loaded.remainder.outputs);
+    for (size_t i = 0, argument = 0; i < inputSpecs.size(); ++i)
+      if (loaded.remainder.inputs[i].isMain)
+        inputSpecs[i] = loaded.values[loaded.inputs[argument++]];
+    evaluator = std::make_unique<operators::Evaluator>(loaded.remainder.model, loaded.remainder.folder);
+  } else {
+    for (unsigned value : loaded.inputs)
+      inputSpecs.push_back(loaded.values[value]);
+    for (unsigned value : loaded.outputs)
+      outputSpecs.push_back(loaded.values[value]);
+  }
   for (Step &step : loaded.steps) {
     if (!step.program) {
       devices.push_back(nullptr);
@@ -49,8 +65,7 @@ StatusOr<Launch> Session::runFallback(const Step &step, const std::vector<HostTe
   }
   auto begin = std::chrono::steady_clock::now();
   if (llvm::Error error = step.library->run(step.kernel, inputs, launch.outputs))
-    return internalError("kernel '" + step.kernel + "' on " + step.target->device().str() + ": " +
-                         llvm::toString(std::move(error)));
+    return compilerError(llvm::toString(std::move(error)), loaded.model);
   launch.wallSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return launch;
 }
@@ -74,18 +89,7 @@ Status Session::addEnergy(RunReport &report) {
   return {};
 }
 
-StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
-  if (inputs.size() != inputSpecs.size())
-    return userError(std::to_string(inputs.size()) + " inputs given but the network takes " +
-                     std::to_string(inputSpecs.size()));
-  std::vector<HostTensor> values(loaded.values.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    StatusOr<HostTensor> fitted = fitTo(inputs[i], inputSpecs[i]);
-    if (!fitted)
-      return fitted.error();
-    values[loaded.inputs[i]] = toStored(std::move(*fitted), inputSpecs[i]);
-  }
-
+RunReport Session::emptyReport() const {
   RunReport report;
   report.model = loaded.model;
   report.schedule = loaded.schedule;
@@ -104,6 +108,10 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
   report.targets = loaded.targets;
   report.offload = loaded.offload;
   report.compileSeconds = loaded.compileSeconds;
+  return report;
+}
+
+Status Session::runSteps(std::vector<HostTensor> &values, RunReport &report) {
   for (size_t i = 0; i < loaded.steps.size(); ++i) {
     const Step &step = loaded.steps[i];
     std::vector<HostTensor> arguments;
@@ -141,8 +149,86 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
     else
       report.sim = std::move(launch->sim);
   }
-  for (size_t i = 0; i < outputSpecs.size(); ++i)
-    report.outputs.push_back(fromStored(values[loaded.outputs[i]], outputSpecs[i]));
+  return {};
+}
+
+/// Tensors of `value`, named after `name`.
+static void flatten(const operators::Value &value, const std::string &name, std::vector<HostTensor> &tensors) {
+  if (value.form == operators::Value::Form::Tensor) {
+    tensors.push_back(*value.tensor);
+    tensors.back().name = name;
+  } else if (value.form == operators::Value::Form::Sequence) {
+    for (size_t i = 0; i < value.sequence->size(); ++i)
+      flatten((*value.sequence)[i], name + "[" + std::to_string(i) + "]", tensors);
+  }
+}
+
+Status Session::runRemainder(const std::vector<operators::Value> &inputs, std::vector<HostTensor> results, RunReport &report) {
+  const frontend::Remainder &rest = loaded.remainder;
+  std::map<std::string, operators::Value> known;
+  for (size_t i = 0; i < rest.inputs.size(); ++i)
+    known[rest.inputs[i].name] = inputs[i];
+  for (size_t i = 0; i < rest.results.size(); ++i)
+    known[rest.results[i]] = operators::Value(std::move(results[i]));
+  const auto begin = std::chrono::steady_clock::now();
+  std::map<std::string, operators::Value> made;
+  try {
+    made = evaluator->run(known);
+  } catch (const operators::Error &error) {
+    return userError(loaded.model + ": " + error.message);
+  }
+  report.fallback.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  report.fallback.kernels += rest.nodes.size();
+  if (const std::string device = pipeline::targetNamed(graph::kCpuTarget)->device().str();
+      !llvm::is_contained(report.fallback.devices, device))
+    report.fallback.devices.push_back(device);
+  for (const std::string &name : rest.results)
+    report.fallback.hostLinkBytes += known[name].tensor->bytes.size();
+  for (const frontend::Remainder::Port &port : rest.outputs) {
+    report.values.push_back(port.isMain ? known[port.name] : made[port.name]);
+    flatten(report.values.back(), printable(port.name), report.outputs);
+  }
+  return {};
+}
+
+StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
+  std::vector<operators::Value> values;
+  for (const HostTensor &tensor : inputs)
+    values.emplace_back(tensor);
+  return run(values);
+}
+
+StatusOr<RunReport> Session::run(const std::vector<operators::Value> &inputs) {
+  if (inputs.size() != inputSpecs.size())
+    return userError(std::to_string(inputs.size()) + " inputs given but the network takes " +
+                     std::to_string(inputSpecs.size()));
+  std::vector<HostTensor> values(loaded.values.size());
+  std::vector<operators::Value> fitted = inputs;
+  for (size_t i = 0, argument = 0; i < inputs.size(); ++i) {
+    const frontend::Remainder::Port *port = loaded.remainder ? &loaded.remainder.inputs[i] : nullptr;
+    if (port && !port->kind)
+      continue; // the evaluator looks at it
+    if (inputs[i].form != operators::Value::Form::Tensor)
+      return userError("input '" + inputSpecs[i].name + "' is no tensor, but the network takes one");
+    StatusOr<HostTensor> tensor = fitTo(*inputs[i].tensor, inputSpecs[i]);
+    if (!tensor)
+      return tensor.error();
+    if (loaded.remainder)
+      fitted[i] = operators::Value(*tensor);
+    if (!port || port->isMain)
+      values[loaded.inputs[argument++]] = toStored(std::move(*tensor), inputSpecs[i]);
+  }
+
+  RunReport report = emptyReport();
+  if (Status status = runSteps(values, report); !status)
+    return status.error();
+  std::vector<HostTensor> results;
+  for (unsigned value : loaded.outputs)
+    results.push_back(fromStored(values[value], loaded.values[value]));
+  if (!loaded.remainder)
+    report.outputs = std::move(results);
+  else if (Status status = runRemainder(fitted, std::move(results), report); !status)
+    return status.error();
   if (report.sim)
     if (Status status = addEnergy(report); !status)
       return status.error();

@@ -3,6 +3,7 @@
 #ifndef RUNTIME_SESSION_H
 #define RUNTIME_SESSION_H
 
+#include "compiler/operators/Evaluator.h"
 #include "runtime/Network.h"
 #include "runtime/Report.h"
 #include "runtime/Status.h"
@@ -29,14 +30,21 @@ public:
 
   const Network &network() const { return loaded; }
   const std::vector<TensorSpec> &inputs() const { return inputSpecs; }
+  /// A dim is -1 where only a run knows it.
   const std::vector<TensorSpec> &outputs() const { return outputSpecs; }
   /// One random tensor per input; equal seeds give equal tensors.
   std::vector<HostTensor> randomInputs(uint64_t seed) const;
 
   /// Runs once, with one tensor per input in their order; shapes and types are checked. Nothing of earlier runs is seen.
   StatusOr<RunReport> run(const std::vector<HostTensor> &inputs);
+  /// The same with sequences and optionals where the model has them.
+  StatusOr<RunReport> run(const std::vector<operators::Value> &inputs);
 
 private:
+  /// Runs the steps on the arguments of @main; its results go to `values`.
+  Status runSteps(std::vector<HostTensor> &values, RunReport &report);
+  Status runRemainder(const std::vector<operators::Value> &inputs, std::vector<HostTensor> results, RunReport &report);
+  RunReport emptyReport() const;
   /// Fills report.energy. Errors: the technology that was asked for cannot be read. Without the default one there is no energy.
   Status addEnergy(RunReport &report);
   StatusOr<Launch> runFallback(const Step &step, const std::vector<HostTensor> &inputs);
@@ -46,6 +54,7 @@ private:
   std::vector<TensorSpec> inputSpecs, outputSpecs;
   /// One per step; null for steps on the CPU.
   std::vector<std::unique_ptr<Device>> devices;
+  std::unique_ptr<operators::Evaluator> evaluator; ///< of the remainder
   /// Of all programs together; made by the first run that needs them.
   std::optional<energy::EnergyModel> energyModel;
   std::optional<energy::EventTable> events;

@@ -59,7 +59,7 @@ template <typename T> static void appendDoubles(const HostTensor &tensor, std::v
 
 std::vector<double> runtime::toDoubles(const HostTensor &tensor) {
   std::vector<double> out;
-  out.reserve(tensor.bytes.size() / frontend::elementBytes(tensor.type));
+  out.reserve(tensor.bytes.size() / std::max(1u, frontend::elementBytes(tensor.type)));
   switch (tensor.type) {
   case ElementKind::F32:
     appendDoubles<float>(tensor, out);
@@ -100,6 +100,25 @@ std::vector<double> runtime::toDoubles(const HostTensor &tensor) {
   case ElementKind::U64:
     appendDoubles<uint64_t>(tensor, out);
     break;
+  case ElementKind::I4:
+  case ElementKind::I2:
+    appendDoubles<int8_t>(tensor, out);
+    break;
+  case ElementKind::U4:
+  case ElementKind::U2:
+    appendDoubles<uint8_t>(tensor, out);
+    break;
+  case ElementKind::Complex64:
+    appendDoubles<float>(tensor, out);
+    break;
+  case ElementKind::Complex128:
+    appendDoubles<double>(tensor, out);
+    break;
+  case ElementKind::String:
+    break;
+  default: // floats of 8 and 4 bits
+    for (uint8_t bits : tensor.bytes)
+      out.push_back(frontend::smallToFloat(tensor.type, bits));
   }
   return out;
 }

@@ -59,7 +59,7 @@ struct HostTensor {
   /// elementBytes(type) times the product of `shape`.
   std::vector<uint8_t> bytes;
   /// The elements of a tensor of strings; else empty.
-  std::vector<std::string> strings;
+  std::vector<std::string> strings = {};
 };
 
 /// A float of 8 or 4 bits to float, exact. Precondition: `kind` is one of F8E4M3FN to F4E2M1.

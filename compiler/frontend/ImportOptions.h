@@ -7,6 +7,7 @@
 #define COMPILER_FRONTEND_IMPORTOPTIONS_H
 
 #include "compiler/frontend/HostTensor.h"
+#include "compiler/frontend/Remainder.h"
 #include "compiler/graph/ConstantBudget.h"
 #include <cstdint>
 #include <map>
@@ -37,6 +38,8 @@ struct ImportOptions {
   bool widenFloats = true;
   /// Bytes of constants that the model may have and make, all tensors together.
   uint64_t maxConstantBytes = graph::kMaxConstantBytes;
+  /// Where the part goes that only a run knows the shapes of; null: a model with such nodes is refused.
+  Remainder *remainder = nullptr;
 };
 
 } // namespace tw::frontend

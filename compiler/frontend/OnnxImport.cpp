@@ -4,8 +4,11 @@
 #include "compiler/frontend/OnnxImport.h"
 #include "compiler/frontend/OnnxNode.h"
 #include "compiler/frontend/OnnxTensor.h"
+#include "compiler/frontend/InlineFunctions.h"
 #include "compiler/graph/Messages.h"
 #include "compiler/graph/ModelNodes.h"
+#include "compiler/operators/Elements.h"
+#include "compiler/operators/Evaluator.h"
 #include "isa/Printable.h"
 #include "isa/files/InputFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -13,6 +16,8 @@
 #include "mlir/IR/Verifier.h"
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <deque>
+#include <filesystem>
 #include <google/protobuf/stubs/logging.h>
 #include <limits>
 #include <memory>
@@ -24,8 +29,8 @@ using llvm::ArrayRef;
 using llvm::StringRef;
 using llvm::Twine;
 
-/// The versions of ONNX's own operators that the import functions know.
-static constexpr int64_t kLastOpset = 21;
+/// The versions of ONNX's own operators that import functions and the host know.
+static constexpr int64_t kLastOpset = 28;
 
 /// Operators whose meaning changed in opset 7 without their form showing it. source: ONNX Operators, version histories
 static constexpr llvm::StringLiteral kChangedInOpset7[] = {
@@ -52,8 +57,9 @@ namespace {
 /// Imports the graph of one model. Throws ImportError.
 class GraphImporter {
 public:
-  GraphImporter(mlir::MLIRContext &context, onnx::ModelProto &model, const ImportOptions &options)
-      : context(context), model(model), graph(*model.mutable_graph()), options(options), budget(options.maxConstantBytes) {}
+  GraphImporter(mlir::MLIRContext &context, onnx::ModelProto &model, std::string folder, const ImportOptions &options)
+      : context(context), model(model), graph(*model.mutable_graph()), folder(std::move(folder)), options(options),
+        budget(options.maxConstantBytes) {}
 
   mlir::OwningOpRef<mlir::ModuleOp> run();
 
@@ -70,22 +76,39 @@ private:
   Tensor bind(const onnx::ValueInfoProto &input, const ConstantRef &constant);
   void readDeclaredTypes();
   std::string nameOf(int index) const;
-  void importNode(int index);
+  static std::string nameOf(const onnx::NodeProto &proto, int index);
+  void importNode(const onnx::NodeProto &proto, const std::string &name);
   /// Whether a node reads what another one makes that is not known; then all that it makes is unknown, too.
   bool dependsOnUnknown(const onnx::NodeProto &proto);
+  /// Leaves a node to the remainder, and makes its results unknown.
+  void leave(const onnx::NodeProto &proto, const std::string &name, const std::string &reason);
+  /// If on a constant: the branch that is taken stands in its place.
+  bool inlineBranch(const onnx::NodeProto &proto, const std::string &name);
+  bool readsOnlyConstants(const onnx::NodeProto &proto) const;
+  /// All that the node and graphs in it read, by name; nothing if something of it is no constant.
+  std::optional<std::vector<std::pair<std::string, operators::Value>>> constantReads(const onnx::NodeProto &proto);
+  /// Computes a node of constants. False if the host has no such operator, or it must not be computed yet.
+  bool compute(const onnx::NodeProto &proto);
+  void defineValue(const std::string &name, const operators::Value &value);
+  /// Types and shapes of the results of a node that the host computes, if they do not hang on values.
+  std::optional<std::vector<std::pair<ElementKind, Shape>>> resultTypes(const Node &node, const onnx::NodeProto &proto);
+  void fillRemainder();
   /// Counts the constants that a node has made; throws if they are too many.
   void count(const Node &node, const std::vector<Tensor> &results, const onnx::NodeProto &proto);
   /// All nodes without an implementation, if a result of one of them is not known.
   void refuseUnknown(mlir::ModuleOp module);
   static void declareTypes(const Node &node, std::vector<Tensor> &results);
   /// Nothing if the shapes of the results are not known.
-  std::vector<Tensor> importResults(Node &node, const onnx::NodeProto &proto, int index);
+  std::vector<Tensor> importResults(Node &node, const onnx::NodeProto &proto, const std::string &name);
   void importOutputs();
+  void leaveOutput(const std::string &name);
+  static operators::Value hostTensorOf(const Tensor &tensor);
+  std::vector<std::string> frontier();
   mlir::Value outputOf(const Node &node, const Tensor &tensor, ElementKind kind);
   mlir::StringAttr halfAttr() { return mlir::StringAttr::get(&context, elementName(ElementKind::F16)); }
 
   void define(const std::string &name, Tensor tensor);
-  const Tensor *lookup(const std::string &name, int nodeIndex);
+  const Tensor *lookup(const std::string &name);
   int64_t opsetOf(const std::string &domain) const;
   mlir::Location locationOf(StringRef name, StringRef op = "") { return graph::nodeLocation(&context, name, op); }
   /// What `kind` of the model is in the function.
@@ -94,23 +117,34 @@ private:
   std::optional<std::pair<ElementKind, Shape>> declaredType(const onnx::ValueInfoProto &info) const;
 
   mlir::MLIRContext &context;
-  const onnx::ModelProto &model;
+  onnx::ModelProto &model;
   onnx::GraphProto &graph; ///< loses its initializers while they are read
+  const std::string folder;
   const ImportOptions &options;
 
   std::map<std::string, int64_t> opsets;
   std::map<std::string, Tensor> tensors;
   std::set<std::string> initializerNames;
-  /// Names that a needed node or the network's result reads, and the last node that does: nodes.size() for the result.
+  /// Constants and inputs that no kernel can hold.
+  std::map<std::string, operators::Value> hostValues;
+  /// Nodes, each behind those whose results it reads.
+  std::vector<int> order;
+  /// Names that a needed node or the network's result reads, and the last place in `order` where one does: nodes.size() for the result.
   std::map<std::string, int> lastUse;
   std::vector<bool> needed;
-  /// The node that produces a name, to tell an unsorted graph from a missing tensor.
+  /// The node that produces a name.
   std::map<std::string, int> producers;
   std::map<std::string, std::pair<ElementKind, Shape>> declared;
   /// Tensors of unknown shape, the nodes at fault, and how many nodes behind them could not be looked at.
   std::set<std::string> unknown;
   std::vector<graph::UnsupportedNode> faults;
   size_t notLookedAt = 0;
+  /// Nodes of the remainder, and nodes of branches that stand in place of an If.
+  std::vector<const onnx::NodeProto *> left;
+  std::deque<onnx::NodeProto> inlined;
+  std::vector<Remainder::Port> inputPorts;
+  /// Names of inputs that no argument of @main can be, with their types.
+  std::map<std::string, onnx::ValueInfoProto> hostInputs;
 
   graph::ConstantBudget budget;
   mlir::func::FuncOp function;
@@ -154,7 +188,17 @@ void GraphImporter::readInitializers() {
     throw ImportError{"sparse initializers are not supported"};
   for (onnx::TensorProto &proto : *graph.mutable_initializer()) {
     try {
-      Tensor constant = decodeConstant(proto, options.widenFloats);
+      if (auto kind = elementKindOf(proto.data_type()); kind && isHostOnly(*kind)) {
+        Result<HostTensor> tensor = decodeTensor(proto, folder);
+        if (!tensor)
+          throw ImportError{tensor.message()};
+        if (!hostValues.emplace(proto.name(), std::move(*tensor)).second)
+          throw ImportError{"it is given twice"};
+        initializerNames.insert(proto.name());
+        onnx::TensorProto().Swap(&proto);
+        continue;
+      }
+      Tensor constant = decodeConstant(proto, options.widenFloats, folder);
       if (auto problem = budget.add(uint64_t(constant.constant->size())))
         throw ImportError{*problem};
       define(proto.name(), constant);
@@ -172,6 +216,14 @@ void GraphImporter::findUses() {
       if (!producers.emplace(name, i).second && !name.empty())
         throw ImportError{graph::nodeTitle(nameOf(i), graph::operatorTitle(graph.node(i).domain(), graph.node(i).op_type())) +
                           ": name \"" + printable(name) + "\" is given to two tensors"};
+  try {
+    order = operators::inOrder(graph);
+  } catch (const operators::Error &error) {
+    throw ImportError{error.message};
+  }
+  std::vector<int> placeOf(order.size());
+  for (size_t place = 0; place < order.size(); ++place)
+    placeOf[size_t(order[place])] = int(place);
   needed.assign(size_t(graph.node_size()), false);
   std::vector<int> open;
   auto read = [&](const std::string &name, int reader) {
@@ -188,8 +240,7 @@ void GraphImporter::findUses() {
   while (!open.empty()) {
     const int node = open.back();
     open.pop_back();
-    for (const std::string &name : graph.node(node).input())
-      read(name, node);
+    operators::forEachRead(graph.node(node), [&](const std::string &name) { read(name, placeOf[size_t(node)]); });
   }
 }
 
@@ -197,7 +248,7 @@ std::optional<std::pair<ElementKind, Shape>> GraphImporter::declaredType(const o
   if (!info.type().has_tensor_type() || !info.type().tensor_type().has_shape())
     return std::nullopt;
   auto kind = elementKindOf(info.type().tensor_type().elem_type());
-  if (!kind)
+  if (!kind || isHostOnly(*kind))
     return std::nullopt;
   Shape shape;
   for (const onnx::TensorShapeProto::Dimension &dim : info.type().tensor_type().shape().dim()) {
@@ -365,11 +416,17 @@ void GraphImporter::readInputs(mlir::ModuleOp module) {
     auto fail = [&](const std::string &text) { throw ImportError{"input \"" + printable(input.name()) + "\" " + text}; };
     if (input.name().empty() || seen.count(input.name()))
       fail(input.name().empty() ? "has no name" : "is given twice");
-    if (!input.type().has_tensor_type())
-      fail("is not a tensor");
+    seen.insert(input.name());
+    if (!input.type().has_tensor_type()) {
+      if (!options.remainder)
+        fail("is not a tensor");
+      hostInputs[input.name()] = input;
+      unknown.insert(input.name());
+      inputPorts.push_back({input.name(), std::nullopt, {}, false, false});
+      continue;
+    }
     const onnx::TypeProto::Tensor &type = input.type().tensor_type();
     auto kind = elementKindOf(type.elem_type());
-    seen.insert(input.name());
     std::optional<std::vector<int64_t>> shape;
     std::string source = "was given";
     if (auto given = find(options.shapes, input.name()); given != options.shapes.end())
@@ -420,11 +477,20 @@ void GraphImporter::readInputs(mlir::ModuleOp module) {
     if (shape->size() > kMaxRank)
       fail("has " + std::to_string(shape->size()) + " dims, at most " + std::to_string(kMaxRank) + " are allowed");
     auto count = countTensorElements(*shape);
+    if (options.remainder && count && (*count == 0 || isHostOnly(*kind))) {
+      hostInputs[input.name()] = input;
+      unknown.insert(input.name());
+      inputPorts.push_back({input.name(), kind, *shape, true, false});
+      continue;
+    }
+    if (isHostOnly(*kind))
+      fail("has element type " + onnxTypeName(type.elem_type()) + ", which only the host has");
     if (!count || *count == 0)
       fail("has shape " + formatShape(*shape) + ": every dim must be at least 1, and at most 2^31 elements are allowed");
     // The machines have bfloat16 in memory, but no float16.
     const bool isHalf = *kind == ElementKind::F16 && options.widenFloats;
     const ElementKind stored = isHalf ? ElementKind::F32 : *kind;
+    inputPorts.push_back({input.name(), kind, *shape, true, true});
     arguments.emplace_back(input.name(), Tensor(*kind, *shape, nullptr));
     types.push_back(mlir::RankedTensorType::get(*shape, mlirElementType(context, stored)));
     halves.push_back(isHalf);
@@ -449,7 +515,7 @@ void GraphImporter::readInputs(mlir::ModuleOp module) {
                                         mlir::FunctionType::get(&context, types, {}));
   module.push_back(function);
   mlir::Block *body = function.addEntryBlock();
-  builder.reset(new FunctionBuilder{mlir::OpBuilder::atBlockEnd(body), options.widenFloats, budget, nullptr, {}});
+  builder.reset(new FunctionBuilder{mlir::OpBuilder::atBlockEnd(body), options.widenFloats, budget, folder, opsets, nullptr, {}});
   for (auto [i, named] : llvm::enumerate(arguments)) {
     auto &[name, argument] = named;
     argument.value = body->getArgument(unsigned(i));
@@ -490,11 +556,26 @@ void GraphImporter::importOutputs() {
   llvm::SmallVector<mlir::Type> types;
   llvm::SmallVector<bool> halves;
   onnx::NodeProto none;
+  auto addResult = [&](const std::string &name, const Tensor &tensor, ElementKind kind) {
+    Node node(*builder, none, locationOf(name), 0, {});
+    values.push_back(outputOf(node, tensor, kind));
+    halves.push_back(kind == ElementKind::F16 && options.widenFloats);
+    types.push_back(values.back().getType());
+  };
+  std::vector<std::string> names;
+  auto isLeft = [&](const std::string &name) { return unknown.count(name) || hostValues.count(name); };
   for (const onnx::ValueInfoProto &output : graph.output()) {
     auto fail = [&](const std::string &text) { throw ImportError{"output \"" + printable(output.name()) + "\" " + text}; };
     auto found = tensors.find(output.name());
+    if (found == tensors.end() && isLeft(output.name()) && options.remainder)
+      continue;
     if (found == tensors.end())
       fail("is produced by no node");
+    if (options.remainder && llvm::is_contained(found->second.shape, 0)) {
+      leaveOutput(output.name());
+      continue;
+    }
+    names.push_back(output.name());
     const Tensor &tensor = found->second;
     int32_t declaredElement = output.type().tensor_type().elem_type();
     auto kind = elementKindOf(declaredElement);
@@ -511,58 +592,174 @@ void GraphImporter::importOutputs() {
     }
     if (llvm::is_contained(tensor.shape, 0))
       fail("has shape " + formatShape(tensor.shape) + ": every dim must be at least 1");
-    Node node(*builder, none, locationOf(output.name()), 0, {});
-    values.push_back(outputOf(node, tensor, kind.value_or(tensor.declared)));
-    halves.push_back(kind.value_or(tensor.declared) == ElementKind::F16 && options.widenFloats);
-    types.push_back(values.back().getType());
+    addResult(output.name(), tensor, kind.value_or(tensor.declared));
   }
+  for (const std::string &name : frontier())
+    if (auto found = tensors.find(name); !llvm::is_contained(names, name)) {
+      names.push_back(name);
+      addResult(name, found->second, found->second.declared);
+    }
   builder->ops.create<mlir::func::ReturnOp>(function.getLoc(), values);
   function.setFunctionType(mlir::FunctionType::get(&context, function.getArgumentTypes(), types));
-  for (int i = 0; i < graph.output_size(); ++i) {
-    function.setResultAttr(unsigned(i), graph::kNameAttr, mlir::StringAttr::get(&context, graph.output(i).name()));
-    if (halves[size_t(i)])
+  for (size_t i = 0; i < names.size(); ++i) {
+    function.setResultAttr(unsigned(i), graph::kNameAttr, mlir::StringAttr::get(&context, names[i]));
+    if (halves[i])
       function.setResultAttr(unsigned(i), graph::kWidenedFromAttr, halfAttr());
   }
+  if (options.remainder)
+    options.remainder->results = names;
+}
+
+void GraphImporter::leaveOutput(const std::string &name) {
+  // A constant without elements: nothing computes it.
+  const Tensor &tensor = tensors.find(name)->second;
+  if (!tensor.constant)
+    throw ImportError{"output \"" + printable(name) + "\" has shape " + formatShape(tensor.shape) + ": every dim must be at least 1"};
+  hostValues[name] = hostTensorOf(tensor);
+}
+
+/// A constant as the host takes it.
+operators::Value GraphImporter::hostTensorOf(const Tensor &tensor) {
+  const Constant &constant = *tensor.constant;
+  HostTensor host;
+  host.type = constant.kind;
+  host.shape.assign(constant.shape.begin(), constant.shape.end());
+  host.bytes = constant.bytes();
+  if (constant.splat) {
+    const std::vector<uint8_t> one = host.bytes;
+    host.bytes.resize(size_t(constant.size()));
+    for (size_t at = 0; at < host.bytes.size(); at += one.size())
+      std::copy(one.begin(), one.end(), host.bytes.begin() + int64_t(at));
+  }
+  return operators::Value(std::move(host));
+}
+
+/// What the remainder reads of @main's values: no constants.
+std::vector<std::string> GraphImporter::frontier() {
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  for (const onnx::NodeProto *node : left)
+    operators::forEachRead(*node, [&](const std::string &name) {
+      auto found = tensors.find(name);
+      if (found != tensors.end() && !found->second.constant && seen.insert(name).second)
+        names.push_back(name);
+    });
+  return names;
+}
+
+static onnx::TensorProto protoOf(const HostTensor &tensor, const std::string &name) {
+  onnx::TensorProto proto;
+  proto.set_name(name);
+  proto.set_data_type(onnxTypeOf(tensor.type));
+  for (int64_t dim : tensor.shape)
+    proto.add_dims(dim);
+  for (const std::string &text : tensor.strings)
+    proto.add_string_data(text);
+  if (tensor.type == ElementKind::String)
+    return proto;
+  if (!packsElements(tensor.type)) {
+    proto.set_raw_data(tensor.bytes.data(), tensor.bytes.size());
+    return proto;
+  }
+  const std::vector<uint8_t> packed = packElements(tensor);
+  proto.set_raw_data(packed.data(), packed.size());
+  return proto;
+}
+
+void GraphImporter::fillRemainder() {
+  Remainder &rest = *options.remainder;
+  rest.folder = folder;
+  rest.inputs = inputPorts;
+  for (const onnx::ValueInfoProto &output : graph.output()) {
+    Remainder::Port port{output.name(), std::nullopt, {}, false, llvm::is_contained(rest.results, output.name())};
+    if (output.type().has_tensor_type()) {
+      port.kind = elementKindOf(output.type().tensor_type().elem_type());
+      port.hasShape = output.type().tensor_type().has_shape();
+      for (const onnx::TensorShapeProto::Dimension &dim : output.type().tensor_type().shape().dim())
+        port.shape.push_back(dim.has_dim_value() ? dim.dim_value() : -1);
+    }
+    rest.outputs.push_back(std::move(port));
+  }
+  const bool isAll = left.empty() && llvm::all_of(rest.outputs, [](const Remainder::Port &port) { return port.isMain; });
+  if (isAll)
+    return;
+  auto made = std::make_shared<onnx::ModelProto>();
+  *made->mutable_opset_import() = model.opset_import();
+  for (const auto &[domain, version] : opsets)
+    if (llvm::none_of(made->opset_import(), [&, name = domain](const auto &opset) { return normalDomain(opset.domain()) == name; })) {
+      onnx::OperatorSetIdProto &opset = *made->add_opset_import();
+      opset.set_domain(domain);
+      opset.set_version(version);
+    }
+  onnx::GraphProto &part = *made->mutable_graph();
+  std::set<std::string> seen;
+  auto read = [&](const std::string &name) {
+    if (!seen.insert(name).second)
+      return;
+    if (auto host = hostValues.find(name); host != hostValues.end()) {
+      *part.add_initializer() = protoOf(*host->second.tensor, name);
+    } else if (auto found = tensors.find(name); found != tensors.end()) {
+      if (found->second.constant) {
+        // What was widened is as the model has it again.
+        const HostTensor tensor = *hostTensorOf(found->second).tensor;
+        *part.add_initializer() = protoOf(operators::toKind(tensor, found->second.declared), name);
+      } else {
+        part.add_input()->set_name(name);
+      }
+    } else if (hostInputs.count(name)) {
+      *part.add_input() = hostInputs[name];
+    }
+  };
+  for (const onnx::NodeProto *node : left) {
+    operators::forEachRead(*node, read);
+    *part.add_node() = *node;
+  }
+  for (const Remainder::Port &port : rest.outputs)
+    if (!port.isMain) {
+      read(port.name);
+      part.add_output()->set_name(port.name);
+    }
+  for (const graph::UnsupportedNode &node : faults)
+    rest.nodes.push_back({node.name, node.op, node.reason});
+  rest.model = std::move(made);
 }
 
 //===----------------------------------------------------------------------===//
 // Nodes
 //===----------------------------------------------------------------------===//
 
-const Tensor *GraphImporter::lookup(const std::string &name, int nodeIndex) {
+const Tensor *GraphImporter::lookup(const std::string &name) {
   auto found = tensors.find(name);
   if (found != tensors.end())
     return &found->second;
-  auto producer = producers.find(name);
-  if (producer != producers.end() && producer->second >= nodeIndex)
-    throw ImportError{
-        "input \"" + printable(name) + "\" is produced by " +
-        (producer->second == nodeIndex
-             ? std::string("the node itself")
-             : graph::nodeTitle(nameOf(producer->second), graph.node(producer->second).op_type()) + " further down") +
-        ": nodes must stand in an order in which they can run"};
   throw ImportError{"input \"" + printable(name) + "\" is no input, no initializer and produced by no node"};
 }
 
-std::vector<Tensor> GraphImporter::importResults(Node &node, const onnx::NodeProto &proto, int index) {
+std::vector<Tensor> GraphImporter::importResults(Node &node, const onnx::NodeProto &proto, const std::string &name) {
   if (node.domain().empty() && node.opset() < 7 && llvm::is_contained(kChangedInOpset7, node.type()))
     throw ImportError{"this operator is of opset " + std::to_string(node.opset()) + ", expected 7 or newer: convert the model"};
   if (proto.output_size() == 0)
     throw ImportError{"the node has no outputs"};
-  std::string reason = "this operator is not supported";
-  for (const onnx::AttributeProto &attr : proto.attribute())
-    if (attr.has_g() || attr.graphs_size())
-      reason = "attribute " + printable(attr.name()) + " holds a graph: control flow is not supported";
+  std::string reason = "the accelerator has no such operator";
   mlir::Block &body = function.getBody().front();
   mlir::Operation *last = body.empty() ? nullptr : &body.back();
+  std::vector<std::pair<ElementKind, Shape>> types;
   auto import = importTable().find(normalDomain(proto.domain()) + ":" + proto.op_type());
   if (import != importTable().end()) {
     try {
       std::vector<Tensor> results = import->second(node);
-      bool isFallback = !results.empty() && results[0].value && results[0].value.getDefiningOp<graph::FallbackOp>();
-      if (!isFallback)
+      auto fallback = results.empty() || !results[0].value ? graph::FallbackOp() : results[0].value.getDefiningOp<graph::FallbackOp>();
+      if (!fallback) {
         node.checkAttrsUsed();
-      return results;
+        if (results.size() >= size_t(proto.output_size()) || llvm::none_of(llvm::seq(int(results.size()), proto.output_size()), [&](int i) {
+              return lastUse.count(proto.output(i)) != 0;
+            }))
+          return results;
+        reason = "output " + std::to_string(results.size()) + " (\"" + printable(proto.output(int(results.size()))) +
+                 "\") is read, which no kernel computes";
+      } else if (!readsOnlyConstants(proto)) {
+        return results;
+      }
     } catch (const Inexpressible &problem) {
       reason = problem.reason;
     }
@@ -570,17 +767,192 @@ std::vector<Tensor> GraphImporter::importResults(Node &node, const onnx::NodePro
     while (!body.empty() && &body.back() != last && !mlir::isa<graph::ConstantOp>(body.back()))
       body.back().erase();
   }
-  std::vector<std::pair<ElementKind, Shape>> results;
-  for (const std::string &name : proto.output()) {
-    auto type = declared.find(name);
-    if (type == declared.end() || llvm::is_contained(type->second.second, 0)) {
-      faults.push_back({nameOf(index), graph::operatorTitle(proto.domain(), proto.op_type()), reason});
-      unknown.insert(proto.output().begin(), proto.output().end());
-      return {};
-    }
-    results.push_back(type->second);
+  if (compute(proto))
+    return {};
+  const operators::Operator *host = operators::find(proto.domain(), proto.op_type());
+  if (!host) {
+    if (import == importTable().end())
+      reason = "this operator is not supported";
+    // A target of a plug-in may take it, if its results are known.
   }
-  return node.emitFallback(results, reason);
+  for (const std::string &output : proto.output()) {
+    auto type = declared.find(output);
+    if (type == declared.end() || llvm::is_contained(type->second.second, 0)) {
+      types.clear();
+      break;
+    }
+    types.push_back(type->second);
+  }
+  if (types.empty())
+    if (auto found = resultTypes(node, proto))
+      types = std::move(*found);
+  if (types.empty()) {
+    leave(proto, name, host ? reason + "; the shape of its result is known when it runs" : reason);
+    return {};
+  }
+  return node.emitFallback(types, reason);
+}
+
+void GraphImporter::leave(const onnx::NodeProto &proto, const std::string &name, const std::string &reason) {
+  faults.push_back({name, graph::operatorTitle(proto.domain(), proto.op_type()), reason});
+  unknown.insert(proto.output().begin(), proto.output().end());
+  left.push_back(&proto);
+}
+
+bool GraphImporter::readsOnlyConstants(const onnx::NodeProto &proto) const {
+  bool isKnown = true;
+  operators::forEachRead(proto, [&](const std::string &name) {
+    auto found = tensors.find(name);
+    isKnown &= hostValues.count(name) || (found != tensors.end() && found->second.constant);
+  });
+  return isKnown;
+}
+
+std::optional<std::vector<std::pair<std::string, operators::Value>>> GraphImporter::constantReads(const onnx::NodeProto &proto) {
+  if (!readsOnlyConstants(proto))
+    return std::nullopt;
+  std::vector<std::pair<std::string, operators::Value>> reads;
+  std::set<std::string> seen;
+  operators::forEachRead(proto, [&](const std::string &name) {
+    if (!seen.insert(name).second)
+      return;
+    auto host = hostValues.find(name);
+    reads.emplace_back(name, host != hostValues.end() ? host->second : hostTensorOf(tensors.find(name)->second));
+  });
+  return reads;
+}
+
+bool GraphImporter::compute(const onnx::NodeProto &proto) {
+  const operators::Operator *host = operators::find(proto.domain(), proto.op_type());
+  if (!host || host->isRandom)
+    return false;
+  auto reads = constantReads(proto);
+  if (!reads)
+    return false;
+  std::vector<std::string> names;
+  std::vector<operators::Value> values;
+  for (auto &[name, value] : *reads) {
+    names.push_back(name);
+    values.push_back(std::move(value));
+  }
+  try {
+    onnx::ModelProto alone = operators::modelOf(proto, opsets, names);
+    std::vector<operators::Value> results = operators::Evaluator(alone, folder).run(std::move(values));
+    for (int i = 0; i < alone.graph().output_size(); ++i)
+      defineValue(alone.graph().output(i).name(), results[size_t(i)]);
+  } catch (const operators::Error &error) {
+    std::string text = error.message; // the node's own name is said by who catches
+    if (const size_t end = text.find("): "); text.rfind("node \"", 0) == 0 && end != std::string::npos)
+      text.erase(0, end + 3);
+    throw ImportError{text};
+  }
+  return true;
+}
+
+void GraphImporter::defineValue(const std::string &name, const operators::Value &value) {
+  if (value.form != operators::Value::Form::Tensor || isHostOnly(value.tensor->type)) {
+    if (value.form != operators::Value::Form::Tensor) {
+      // A sequence is no initializer: who reads it is computed as well, or left.
+      throw ImportError{"its result is a sequence of constants, which is not supported"};
+    }
+    hostValues[name] = value;
+    return;
+  }
+  if (auto problem = budget.add(value.tensor->bytes.size()))
+    throw ImportError{*problem};
+  define(name, constantOf(*value.tensor, options.widenFloats));
+}
+
+std::optional<std::vector<std::pair<ElementKind, Shape>>> GraphImporter::resultTypes(const Node &node, const onnx::NodeProto &proto) {
+  const operators::Operator *host = operators::find(proto.domain(), proto.op_type());
+  if (!host || host->isDynamic)
+    return std::nullopt;
+  std::vector<std::string> names;
+  std::vector<operators::Value> values;
+  bool isKnown = true;
+  // Values that do not matter are zeros.
+  auto add = [&](const std::string &name, const Tensor &x, bool matters) {
+    if (llvm::is_contained(names, name))
+      return;
+    names.push_back(name);
+    if (x.constant) {
+      values.push_back(hostTensorOf(x));
+      return;
+    }
+    isKnown &= !matters;
+    values.push_back(operators::makeTensor(x.kind, {x.shape.begin(), x.shape.end()}));
+  };
+  for (unsigned i = 0; i < node.numInputs(); ++i)
+    if (node.has(i))
+      add(proto.input(int(i)), node.input(i, ""), host->shapeInputs.count(i) != 0);
+  for (auto &[name, x] : node.captures())
+    add(name, *x, false);
+  if (!isKnown)
+    return std::nullopt;
+  std::vector<std::pair<ElementKind, Shape>> types;
+  try {
+    onnx::ModelProto alone = operators::modelOf(proto, opsets, names);
+    std::vector<operators::Value> results = operators::Evaluator(alone, folder).run(std::move(values));
+    size_t next = 0;
+    for (const std::string &output : proto.output()) {
+      if (output.empty()) {
+        types.emplace_back(ElementKind::F32, Shape{1}); // nobody reads it
+        continue;
+      }
+      const operators::Value &value = results[next++];
+      if (value.form != operators::Value::Form::Tensor || isHostOnly(value.tensor->type) || value.tensor->shape.size() > kMaxRank ||
+          llvm::is_contained(value.tensor->shape, 0))
+        return std::nullopt;
+      types.emplace_back(imported(value.tensor->type), Shape(value.tensor->shape.begin(), value.tensor->shape.end()));
+    }
+  } catch (const operators::Error &) {
+    return std::nullopt; // with zeros; the run says what is wrong with real values
+  }
+  return types;
+}
+
+bool GraphImporter::inlineBranch(const onnx::NodeProto &proto, const std::string &name) {
+  if (proto.op_type() != "If" || !normalDomain(proto.domain()).empty() || proto.input_size() != 1)
+    return false;
+  auto condition = tensors.find(proto.input(0));
+  if (condition == tensors.end() || !condition->second.constant || condition->second.constant->count() != 1)
+    return false;
+  const std::string wanted = condition->second.constant->integer(0) ? "then_branch" : "else_branch";
+  for (const onnx::AttributeProto &attribute : proto.attribute()) {
+    if (attribute.name() != wanted || !attribute.has_g())
+      continue;
+    InlinedGraph branch = inlineGraph(attribute.g(), name + "/");
+    if (branch.results.size() != size_t(proto.output_size()))
+      return false;
+    for (onnx::TensorProto &tensor : branch.initializers) {
+      Result<HostTensor> decoded = decodeTensor(tensor, folder);
+      if (!decoded)
+        throw ImportError{"initializer \"" + printable(tensor.name()) + "\": " + decoded.message()};
+      defineValue(tensor.name(), operators::Value(std::move(*decoded)));
+    }
+    for (onnx::NodeProto &node : branch.nodes) {
+      inlined.push_back(std::move(node));
+      // Names inside are read inside.
+      operators::forEachRead(inlined.back(), [&](const std::string &read) { lastUse.emplace(read, graph.node_size()); });
+    }
+    for (const std::string &result : branch.results)
+      lastUse.emplace(result, graph.node_size());
+    const size_t first = inlined.size() - branch.nodes.size();
+    for (size_t i = 0; i < branch.nodes.size(); ++i)
+      importNode(inlined[first + i], nameOf(inlined[first + i], int(i)));
+    for (int i = 0; i < proto.output_size(); ++i) {
+      if (proto.output(i).empty())
+        continue;
+      onnx::NodeProto &same = inlined.emplace_back();
+      same.set_op_type("Identity");
+      same.set_name(name);
+      same.add_input(branch.results[size_t(i)]);
+      same.add_output(proto.output(i));
+      importNode(same, name);
+    }
+    return true;
+  }
+  return false;
 }
 
 /// Float results are of the type of the first float input, but where the node names a type.
@@ -598,18 +970,18 @@ void GraphImporter::declareTypes(const Node &node, std::vector<Tensor> &results)
 }
 
 /// What a node is called: by itself, by its first result, or by its place.
-std::string GraphImporter::nameOf(int index) const {
-  const onnx::NodeProto &proto = graph.node(index);
+std::string GraphImporter::nameOf(int index) const { return nameOf(graph.node(index), index); }
+
+std::string GraphImporter::nameOf(const onnx::NodeProto &proto, int index) {
   return !proto.name().empty()                             ? proto.name()
          : proto.output_size() && !proto.output(0).empty() ? proto.output(0)
                                                            : "node" + std::to_string(index);
 }
 
 bool GraphImporter::dependsOnUnknown(const onnx::NodeProto &proto) {
-  if (llvm::none_of(proto.input(), [&](const std::string &name) { return unknown.count(name) != 0; }))
-    return false;
-  unknown.insert(proto.output().begin(), proto.output().end());
-  return true;
+  bool isUnknown = false;
+  operators::forEachRead(proto, [&](const std::string &name) { isUnknown |= unknown.count(name) != 0; });
+  return isUnknown;
 }
 
 void GraphImporter::count(const Node &node, const std::vector<Tensor> &results, const onnx::NodeProto &proto) {
@@ -627,8 +999,21 @@ void GraphImporter::count(const Node &node, const std::vector<Tensor> &results, 
 }
 
 void GraphImporter::refuseUnknown(mlir::ModuleOp module) {
+  // What even the host has no operator for runs nowhere, whatever its shape.
+  std::vector<graph::UnsupportedNode> nowhere;
+  if (options.remainder) {
+    for (const onnx::NodeProto *node : left)
+      if (!operators::find(node->domain(), node->op_type()))
+        nowhere.push_back({nameOf(*node, 0), graph::operatorTitle(node->domain(), node->op_type()), "this operator is not supported"});
+    if (nowhere.empty())
+      return;
+  }
   if (faults.empty())
     return;
+  if (options.remainder) {
+    faults = std::move(nowhere);
+    notLookedAt = 0;
+  }
   std::vector<graph::UnsupportedNode> others = graph::findUnsupported(module);
   faults.insert(faults.end(), others.begin(), others.end());
   std::string text = graph::describeUnsupported(faults);
@@ -638,23 +1023,43 @@ void GraphImporter::refuseUnknown(mlir::ModuleOp module) {
   throw ImportError{text};
 }
 
-void GraphImporter::importNode(int index) {
-  const onnx::NodeProto &proto = graph.node(index);
-  const std::string name = nameOf(index);
+void GraphImporter::importNode(const onnx::NodeProto &proto, const std::string &name) {
   if (dependsOnUnknown(proto)) {
+    if (options.remainder)
+      leave(proto, name, "it reads what is known when the network runs");
+    else
+      unknown.insert(proto.output().begin(), proto.output().end());
     ++notLookedAt;
     return;
   }
   try {
+    bool readsHostValue = false;
+    operators::forEachRead(proto, [&](const std::string &read) { readsHostValue |= hostValues.count(read) != 0; });
+    if (readsHostValue) {
+      if (compute(proto))
+        return;
+      if (!options.remainder)
+        throw ImportError{"it reads a tensor of a type that only the host has"};
+      return leave(proto, name, "it reads a tensor of a type that only the host has");
+    }
+    if (inlineBranch(proto, name))
+      return;
     std::vector<const Tensor *> inputs;
+    std::set<std::string> own(proto.input().begin(), proto.input().end());
     for (const std::string &input : proto.input())
-      inputs.push_back(input.empty() ? nullptr : lookup(input, index));
+      inputs.push_back(input.empty() ? nullptr : lookup(input));
     // Trailing inputs that are left out are as if they were not there.
     while (!inputs.empty() && !inputs.back())
       inputs.pop_back();
     Node node(*builder, proto, locationOf(name, graph::operatorTitle(proto.domain(), proto.op_type())),
               opsetOf(normalDomain(proto.domain())), std::move(inputs));
-    std::vector<Tensor> results = importResults(node, proto, index);
+    std::vector<std::pair<std::string, const Tensor *>> captured;
+    operators::forEachRead(proto, [&](const std::string &read) {
+      if (own.insert(read).second)
+        captured.emplace_back(read, lookup(read));
+    });
+    node.capture(std::move(captured));
+    std::vector<Tensor> results = importResults(node, proto, name);
     if (results.empty())
       return;
     count(node, results, proto);
@@ -665,20 +1070,17 @@ void GraphImporter::importNode(int index) {
         continue;
       if (size_t(i) < results.size())
         define(output, results[size_t(i)]);
-      else if (lastUse.count(output))
-        throw ImportError{"output " + std::to_string(i) + " (\"" + printable(output) + "\") is used, but only the first " +
-                          std::to_string(results.size()) + " of this operator are supported"};
     }
   } catch (const ImportError &error) {
+    // A node of a branch says where.
+    if (StringRef(error.message).starts_with("node \""))
+      throw;
     throw ImportError{graph::nodeTitle(name, graph::operatorTitle(proto.domain(), proto.op_type())) + ": " + error.message};
   }
-  // Large constants go when nobody needs them.
-  for (const std::string &input : proto.input())
-    if (auto use = lastUse.find(input); use != lastUse.end() && use->second <= index)
-      tensors.erase(input);
 }
 
 mlir::OwningOpRef<mlir::ModuleOp> GraphImporter::run() {
+  inlineFunctions(model);
   readOpsets();
   findUses();
   readInitializers();
@@ -687,14 +1089,24 @@ mlir::OwningOpRef<mlir::ModuleOp> GraphImporter::run() {
   readInputs(*module);
   mlir::Block &body = function.getBody().front();
   llvm::SmallVector<mlir::Attribute> names;
-  for (int i = 0; i < graph.node_size(); ++i) {
-    if (needed[size_t(i)])
-      importNode(i);
-    names.push_back(mlir::StringAttr::get(&context, printable(nameOf(i))));
+  for (int place = 0; place < graph.node_size(); ++place) {
+    const int i = order[size_t(place)];
+    if (!needed[size_t(i)])
+      continue;
+    importNode(graph.node(i), nameOf(i));
+    // Large constants go when nobody needs them, but the remainder may.
+    operators::forEachRead(graph.node(i), [&](const std::string &input) {
+      if (auto use = lastUse.find(input); use != lastUse.end() && use->second <= place && left.empty())
+        tensors.erase(input);
+    });
   }
+  for (int i = 0; i < graph.node_size(); ++i)
+    names.push_back(mlir::StringAttr::get(&context, printable(nameOf(i))));
   function->setAttr(graph::kModelNodesAttr, mlir::ArrayAttr::get(&context, names));
   refuseUnknown(*module);
   importOutputs();
+  if (options.remainder)
+    fillRemainder();
   // What a node began before it became a fallback, and conversions that nobody reads.
   for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (mlir::isa<graph::ConstantOp, graph::CastOp>(op) && op.use_empty())
@@ -729,10 +1141,11 @@ static llvm::Error parseModel(onnx::ModelProto &model, StringRef bytes, StringRe
 }
 
 static llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importParsed(mlir::MLIRContext &context, onnx::ModelProto &model,
-                                                                      StringRef file, const ImportOptions &options) {
+                                                                      StringRef file, const std::string &folder,
+                                                                      const ImportOptions &options) {
   context.loadDialect<graph::GraphDialect, mlir::func::FuncDialect>();
   try {
-    mlir::OwningOpRef<mlir::ModuleOp> module = GraphImporter(context, model, options).run();
+    mlir::OwningOpRef<mlir::ModuleOp> module = GraphImporter(context, model, folder, options).run();
     std::string message;
     mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
       if (message.empty())
@@ -744,6 +1157,8 @@ static llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importParsed(mlir::MLIR
     return module;
   } catch (const ImportError &error) {
     return fileError(file, error.message);
+  } catch (const operators::Error &error) {
+    return fileError(file, error.message);
   }
 }
 
@@ -752,7 +1167,7 @@ llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext &
   onnx::ModelProto model;
   if (llvm::Error error = parseModel(model, bytes, file))
     return error;
-  return importParsed(context, model, file, options);
+  return importParsed(context, model, file, "", options);
 }
 
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importOnnxFile(mlir::MLIRContext &context, StringRef path,
@@ -764,7 +1179,8 @@ llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importOnnxFile(mlir::MLIRConte
   if (llvm::Error error = parseModel(model, *bytes, path))
     return error;
   *bytes = std::string(); // the model has its own
-  return importParsed(context, model, path, options);
+  const std::string folder = std::filesystem::path(path.str()).parent_path().string();
+  return importParsed(context, model, path, folder.empty() ? "." : folder, options);
 }
 
 } // namespace tw::frontend

@@ -6,6 +6,7 @@
 #include "compiler/graph/Messages.h"
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Rewriting.h"
+#include "compiler/operators/Evaluator.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
@@ -48,8 +49,9 @@ mlir::Type mlirElementType(mlir::MLIRContext &context, ElementKind kind) {
     return integer(64, true);
   case ElementKind::Bool:
     return integer(1, false);
+  default:
+    llvm_unreachable("the host keeps such tensors to itself");
   }
-  llvm_unreachable("unknown element kind");
 }
 
 /// Whether ops other than graph.constant and graph.fallback may have this element type.
@@ -66,12 +68,16 @@ static bool isGraphKind(ElementKind kind) {
   }
 }
 
-Tensor decodeConstant(const onnx::TensorProto &proto, bool widenFloats) {
-  auto tensor = decodeTensor(proto);
+Tensor decodeConstant(const onnx::TensorProto &proto, bool widenFloats, const std::string &folder) {
+  auto tensor = decodeTensor(proto, folder);
   if (!tensor)
     throw ImportError{tensor.message()};
-  const ElementKind declared = tensor->type, kind = widenFloats ? widened(declared) : declared;
-  ConstantRef constant = makeConstant(std::move(*tensor));
+  return constantOf(std::move(*tensor), widenFloats);
+}
+
+Tensor constantOf(HostTensor tensor, bool widenFloats) {
+  const ElementKind declared = tensor.type, kind = widenFloats ? widened(declared) : declared;
+  ConstantRef constant = makeConstant(std::move(tensor));
   Tensor result = kind == declared ? constant : evalCast(constant, kind);
   result.declared = declared;
   return result;
@@ -158,7 +164,9 @@ Tensor Node::tensorAttr(StringRef name) {
   if (!attr || !attr->has_t())
     fail("attribute " + name + " is missing");
   try {
-    return decodeConstant(attr->t(), functionBuilder.widenFloats);
+    if (auto kind = elementKindOf(attr->t().data_type()); kind && isHostOnly(*kind))
+      inexpressible(Twine("attribute ") + name + " is a tensor of " + elementName(*kind));
+    return decodeConstant(attr->t(), functionBuilder.widenFloats, functionBuilder.folder);
   } catch (const ImportError &error) {
     fail("attribute " + name + ": " + error.message);
   }
@@ -173,7 +181,9 @@ bool Node::flagAttr(StringRef name, bool fallback) {
 
 void Node::checkAttrsUsed() const {
   for (const onnx::AttributeProto &attr : proto.attribute())
-    if (!usedAttrs.count(attr.name()))
+    if (!usedAttrs.count(attr.name()) && domain().empty() && version > kLastKnownOpset)
+      inexpressible("attribute " + Twine(attr.name()) + " is not known");
+    else if (!usedAttrs.count(attr.name()))
       fail("attribute " + attr.name() + " is not known for this operator in opset " + Twine(version));
 }
 
@@ -355,12 +365,27 @@ Tensor Node::fold(mlir::Operation *op, ElementKind kind, ArrayRef<int64_t> shape
   return makeConstant(kind, shape, std::move(bytes));
 }
 
+onnx::ModelProto Node::modelOf(ArrayRef<std::string> inputNames) const {
+  return operators::modelOf(proto, functionBuilder.opsets, inputNames.vec());
+}
+
 std::vector<Tensor> Node::emitFallback(ArrayRef<std::pair<ElementKind, Shape>> results, StringRef reason) const {
   mlir::OpBuilder &b = functionBuilder.ops;
   llvm::SmallVector<mlir::Value> operands;
-  for (const Tensor *x : inputs)
+  llvm::SmallVector<int32_t> kinds;
+  std::vector<std::string> names;
+  auto add = [&](const std::string &name, const Tensor &x) {
+    if (llvm::is_contained(names, name))
+      return;
+    operands.push_back(value(x));
+    kinds.push_back(int32_t(x.kind));
+    names.push_back(name);
+  };
+  for (auto [i, x] : llvm::enumerate(inputs))
     if (x)
-      operands.push_back(value(*x));
+      add(proto.input(int(i)), *x);
+  for (auto &[name, x] : captured)
+    add(name, *x);
   llvm::SmallVector<mlir::Type> types;
   for (auto &[kind, shape] : results) {
     auto count = countTensorElements(std::vector<int64_t>(shape.begin(), shape.end()));
@@ -368,6 +393,7 @@ std::vector<Tensor> Node::emitFallback(ArrayRef<std::pair<ElementKind, Shape>> r
       fail("the result would have shape " + formatShape(shape) +
            ": every dim must be at least 1, and at most 2^31 elements are allowed");
     types.push_back(tensorType(kind, shape));
+    kinds.push_back(int32_t(kind));
   }
   llvm::SmallVector<mlir::NamedAttribute> attributes;
   for (const onnx::AttributeProto &attr : proto.attribute()) {
@@ -402,7 +428,8 @@ std::vector<Tensor> Node::emitFallback(ArrayRef<std::pair<ElementKind, Shape>> r
   auto op =
       b.create<graph::FallbackOp>(location, types, operands, b.getStringAttr(proto.op_type()), b.getStringAttr(proto.domain()),
                                   b.getI64IntegerAttr(version), b.getDictionaryAttr(attributes),
-                                  b.getStringAttr(proto.SerializeAsString()), b.getStringAttr(reason));
+                                  b.getStringAttr(modelOf(names).SerializeAsString()), b.getDenseI32ArrayAttr(kinds),
+                                  b.getStringAttr(reason));
   std::vector<Tensor> tensors;
   for (auto [result, value] : llvm::zip(results, op.getResults()))
     tensors.emplace_back(result.first, result.second, value);

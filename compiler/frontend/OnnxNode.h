@@ -22,6 +22,7 @@
 
 namespace onnx {
 class AttributeProto;
+class ModelProto;
 class NodeProto;
 class TensorProto;
 } // namespace onnx
@@ -54,11 +55,16 @@ inline ElementKind widened(ElementKind kind) {
 /// The MLIR element type of a kind.
 mlir::Type mlirElementType(mlir::MLIRContext &context, ElementKind kind);
 
+/// The last version of ONNX's own operators whose attributes the import functions all know. What newer versions add, the host computes.
+inline constexpr int64_t kLastKnownOpset = 21;
+
 /// Where ops of one function are created: constants before everything else, other ops at the end.
 struct FunctionBuilder {
   mlir::OpBuilder ops;
   bool widenFloats;
   graph::ConstantBudget &budget;
+  std::string folder;                     ///< of files that tensors of the model may name
+  std::map<std::string, int64_t> opsets; ///< of the model
   mlir::Operation *lastConstant = nullptr;
   /// One graph.constant per constant. The reference keeps the address from being reused.
   std::map<const Constant *, std::pair<ConstantRef, mlir::Value>> materialised;
@@ -69,6 +75,10 @@ public:
   /// `inputs`: null where the node leaves an optional input out.
   Node(FunctionBuilder &builder, const onnx::NodeProto &proto, mlir::Location loc, int64_t opset,
        std::vector<const Tensor *> inputs);
+
+  /// What graphs in the node read from around it.
+  void capture(std::vector<std::pair<std::string, const Tensor *>> values) { captured = std::move(values); }
+  const std::vector<std::pair<std::string, const Tensor *>> &captures() const { return captured; }
 
   /// Version of the operator's domain.
   int64_t opset() const { return version; }
@@ -160,6 +170,8 @@ public:
   Tensor reduce(llvm::StringRef kind, const Tensor &x, llvm::ArrayRef<int64_t> axes, bool keepdims) const;
 
 private:
+  /// A model of the node alone, with inputs of these names.
+  onnx::ModelProto modelOf(llvm::ArrayRef<std::string> inputNames) const;
   const onnx::AttributeProto *findAttr(llvm::StringRef name, int type);
   void checkResult(ElementKind kind, llvm::ArrayRef<int64_t> shape) const;
   void verifyOp(mlir::Operation *op) const;
@@ -171,11 +183,14 @@ private:
   mlir::Location location;
   int64_t version;
   std::vector<const Tensor *> inputs;
+  std::vector<std::pair<std::string, const Tensor *>> captured;
   std::set<std::string> usedAttrs;
 };
 
 /// Decodes a tensor of the model as it is in the function (float16 and bfloat16 widened on request); throws ImportError.
-Tensor decodeConstant(const onnx::TensorProto &proto, bool widenFloats);
+Tensor decodeConstant(const onnx::TensorProto &proto, bool widenFloats, const std::string &folder = "");
+/// The same of a tensor. Precondition: its type is not the host's alone.
+Tensor constantOf(HostTensor tensor, bool widenFloats);
 
 /// Imports one node: returns its results, the first of which always exist.
 using ImportFunction = std::vector<Tensor> (*)(Node &);

@@ -131,6 +131,16 @@ std::string onnxTypeName(int32_t onnxType) {
   return onnxType == 0 ? "undefined" : "type " + std::to_string(onnxType);
 }
 
+bool packsElements(ElementKind kind) { return perByte(kind) > 1; }
+
+std::vector<uint8_t> packElements(const HostTensor &tensor) {
+  const int each = perByte(tensor.type), bits = 8 / each;
+  std::vector<uint8_t> packed((tensor.bytes.size() + size_t(each) - 1) / size_t(each), 0);
+  for (size_t i = 0; i < tensor.bytes.size(); ++i)
+    packed[i / size_t(each)] |= uint8_t((tensor.bytes[i] & ((1 << bits) - 1)) << (bits * int(i % size_t(each))));
+  return packed;
+}
+
 static Diagnostic problem(std::string text) { return Diagnostic{"", 0, 0, std::move(text)}; }
 
 static std::string shapeText(const std::vector<int64_t> &shape) {

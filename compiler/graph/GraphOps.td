@@ -328,11 +328,12 @@ def Graph_QLinearSoftmaxOp : Graph_Op<"qlinear_softmax", [SameOperandsAndResultT
 def Graph_FallbackOp : Graph_Op<"fallback"> {
   let summary = "an ONNX operator outside this dialect";
   let description = [{
-    `node` is the serialised NodeProto, `node_attributes` the same attributes for people, `opset` the version of the operator's
-    domain. Inputs are the node's non-empty inputs in order. `reason` says why the node is here.
+    `model` is a serialised ModelProto whose graph is the node alone; its inputs, what the node and graphs in it read, are this op's.
+    `node_attributes` are the node's attributes for people, `opset` is the version of the operator's domain. `kinds` are the element types of
+    inputs and results (frontend::ElementKind), which survive the lowering of types. `reason` says why the node is here.
   }];
   let arguments = (ins Variadic<Graph_AnyTensor>:$inputs, StrAttr:$onnx_op, StrAttr:$domain, I64Attr:$opset,
-                   DictionaryAttr:$node_attributes, StrAttr:$node, StrAttr:$reason);
+                   DictionaryAttr:$node_attributes, StrAttr:$model, DenseI32ArrayAttr:$kinds, StrAttr:$reason);
   let results = (outs Variadic<Graph_AnyTensor>:$outputs);
 }
 

@@ -3,7 +3,9 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/graph/Messages.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/operators/Operator.h"
 #include "isa/Printable.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -116,6 +118,10 @@ std::string describeUnsupported(llvm::ArrayRef<UnsupportedNode> nodes) {
 std::vector<UnsupportedNode> findUnsupported(ModuleOp module) {
   std::vector<UnsupportedNode> nodes;
   module.walk([&](FallbackOp op) {
+    auto kernel = op->getParentOfType<func::FuncOp>();
+    auto target = kernel ? kernel->getAttrOfType<StringAttr>("tilewright.target") : StringAttr();
+    if (target && target.getValue() == "cpu" && operators::find(op.getDomain().str(), op.getOnnxOp().str()))
+      return;
     std::string name;
     op->getLoc()->walk([&](Location inner) {
       auto named = dyn_cast<NameLoc>(inner);

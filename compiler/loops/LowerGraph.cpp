@@ -1275,6 +1275,19 @@ LogicalResult lowerMain(func::FuncOp main) {
   return success();
 }
 
+/// A kernel that the host computes: its types are those of its callers.
+void lowerEvaluated(func::FuncOp kernel) {
+  Block &block = kernel.getBody().front();
+  OpBuilder builder(kernel.getContext());
+  for (BlockArgument argument : block.getArguments())
+    argument.setType(storageTensor(argument.getType()));
+  for (auto fallback : block.getOps<FallbackOp>())
+    for (Value result : fallback.getResults())
+      result.setType(storageTensor(result.getType()));
+  kernel.setType(builder.getFunctionType(block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
+  kernel->setAttr(kEvaluatedAttr, builder.getUnitAttr());
+}
+
 struct LowerGraphPass : impl::LowerGraphPassBase<LowerGraphPass> {
   void runOnOperation() override {
     if (std::vector<UnsupportedNode> nodes = findUnsupported(getOperation()); !nodes.empty()) {
@@ -1284,6 +1297,10 @@ struct LowerGraphPass : impl::LowerGraphPassBase<LowerGraphPass> {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal() || !llvm::hasSingleElement(function.getBody()))
         continue;
+      if (function.isPrivate() && !function.getOps<FallbackOp>().empty()) {
+        lowerEvaluated(function);
+        continue;
+      }
       if (failed(function.isPrivate() ? lowerKernel(function) : lowerMain(function)))
         return signalPassFailure();
     }

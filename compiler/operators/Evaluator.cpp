@@ -17,8 +17,7 @@ using namespace tw::operators;
 /// Functions may call functions, and graphs hold graphs, this deep.
 static constexpr unsigned kMostNested = 200;
 
-/// Names that a node reads, those that the graphs in it read from around them included.
-static void readNames(const onnx::NodeProto &node, const std::function<void(const std::string &)> &f) {
+void operators::forEachRead(const onnx::NodeProto &node, const std::function<void(const std::string &)> &f) {
   for (const std::string &name : node.input())
     if (!name.empty())
       f(name);
@@ -31,7 +30,7 @@ static void readNames(const onnx::NodeProto &node, const std::function<void(cons
     for (const onnx::NodeProto &each : graph.node())
       own.insert(each.output().begin(), each.output().end());
     for (const onnx::NodeProto &each : graph.node())
-      readNames(each, [&](const std::string &name) {
+      forEachRead(each, [&](const std::string &name) {
         if (!own.count(name))
           f(name);
       });
@@ -57,7 +56,7 @@ template <typename Nodes> static std::vector<int> orderOf(const Nodes &nodes) {
   std::vector<int> waitsFor(size_t(nodes.size()), 0);
   for (int i = 0; i < nodes.size(); ++i) {
     std::set<int> before;
-    readNames(nodes.Get(i), [&](const std::string &name) {
+    forEachRead(nodes.Get(i), [&](const std::string &name) {
       if (auto found = producers.find(name); found != producers.end())
         before.insert(found->second);
     });
@@ -118,7 +117,34 @@ Evaluator::Evaluator(const onnx::ModelProto &model, std::string folder) : model(
     functions[{function.domain() == "ai.onnx" ? "" : function.domain(), function.name()}] = &function;
 }
 
+Evaluator::Evaluator(std::shared_ptr<const onnx::ModelProto> model, std::string folder) : Evaluator(*model, std::move(folder)) {
+  owned = std::move(model);
+}
+
 Evaluator::~Evaluator() = default;
+
+onnx::ModelProto operators::modelOf(const onnx::NodeProto &node, const std::map<std::string, int64_t> &opsets,
+                                    const std::vector<std::string> &inputs) {
+  onnx::ModelProto model;
+  for (const auto &[domain, version] : opsets) {
+    onnx::OperatorSetIdProto &opset = *model.add_opset_import();
+    opset.set_domain(domain);
+    opset.set_version(version);
+  }
+  onnx::GraphProto &graph = *model.mutable_graph();
+  *graph.add_node() = node;
+  for (const std::string &name : inputs)
+    graph.add_input()->set_name(name);
+  for (const std::string &name : node.output())
+    if (!name.empty())
+      graph.add_output()->set_name(name);
+  return model;
+}
+
+std::vector<Value> Evaluator::run(std::vector<Value> inputs) {
+  depth = 0;
+  return runGraph(model.graph(), std::move(inputs), nullptr, opsets);
+}
 
 const Evaluator::Graph &Evaluator::prepared(const onnx::GraphProto &graph) {
   std::unique_ptr<Graph> &entry = graphs[&graph];
@@ -137,7 +163,7 @@ const Evaluator::Graph &Evaluator::prepared(const onnx::GraphProto &graph) {
     kept.insert(output.name());
   made->released.resize(made->order.size());
   for (size_t step = made->order.size(); step-- > 0;)
-    readNames(graph.node(made->order[step]), [&](const std::string &name) {
+    forEachRead(graph.node(made->order[step]), [&](const std::string &name) {
       if (kept.insert(name).second)
         made->released[step].push_back(name);
     });
@@ -157,7 +183,7 @@ std::map<std::string, Value> Evaluator::run(std::map<std::string, Value> inputs)
       throw Error{"input \"" + printable(input.name()) + "\" is not given"};
     arguments.push_back(found == inputs.end() ? Value() : found->second);
   }
-  std::vector<Value> results = runGraph(graph, std::move(arguments), nullptr, opsets);
+  std::vector<Value> results = run(std::move(arguments));
   std::map<std::string, Value> outputs;
   for (int i = 0; i < graph.output_size(); ++i)
     outputs[graph.output(i).name()] = std::move(results[size_t(i)]);
@@ -232,8 +258,7 @@ void Evaluator::runNode(const onnx::NodeProto &node, Scope &scope, const Opsets 
   }
 }
 
-/// Gives attributes of the body that refer to attributes of the function their values; those that stay open go.
-static void bindAttributes(onnx::NodeProto &node, const std::map<std::string, onnx::AttributeProto> &given) {
+void operators::bindAttributes(onnx::NodeProto &node, const std::map<std::string, onnx::AttributeProto> &given) {
   google::protobuf::RepeatedPtrField<onnx::AttributeProto> bound;
   for (onnx::AttributeProto &attribute : *node.mutable_attribute()) {
     if (!attribute.ref_attr_name().empty()) {

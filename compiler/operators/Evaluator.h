@@ -21,9 +21,18 @@ class ModelProto;
 
 namespace tw::operators {
 
+/// Calls `f` for every name that `node` reads, those that the graphs in it read from around them included.
+void forEachRead(const onnx::NodeProto &node, const std::function<void(const std::string &)> &f);
+
+/// Gives attributes of a function's body that refer to attributes of the function their values, in graphs inside too; those that `given` lacks go.
+void bindAttributes(onnx::NodeProto &node, const std::map<std::string, onnx::AttributeProto> &given);
+
 /// Indices of nodes in an order in which each stands behind those whose results it reads, also in the graphs that it holds; as given where that
 /// is such an order. Throws Error for a circle.
 std::vector<int> inOrder(const onnx::GraphProto &graph);
+
+/// A model of one node: `inputs` are the names that it and graphs in it read.
+onnx::ModelProto modelOf(const onnx::NodeProto &node, const std::map<std::string, int64_t> &opsets, const std::vector<std::string> &inputs);
 
 class Evaluator {
 public:
@@ -31,6 +40,11 @@ public:
   explicit Evaluator(const onnx::ModelProto &model, std::string folder = "");
   ~Evaluator();
 
+  /// The same of a model that nobody else needs.
+  explicit Evaluator(std::shared_ptr<const onnx::ModelProto> model, std::string folder = "");
+
+  /// Runs the model's graph on its inputs in their order; results in the order of its outputs.
+  std::vector<Value> run(std::vector<Value> inputs);
   /// Runs the model's graph. `inputs`, by name: initializers that are inputs too may be left out.
   std::map<std::string, Value> run(std::map<std::string, Value> inputs);
 
@@ -44,6 +58,7 @@ private:
   void runNode(const onnx::NodeProto &node, Scope &scope, const Opsets &opsets);
   std::vector<Value> runFunction(const onnx::FunctionProto &function, const onnx::NodeProto &node, std::vector<Value> arguments);
 
+  std::shared_ptr<const onnx::ModelProto> owned;
   const onnx::ModelProto &model;
   std::string folder;
   Opsets opsets;

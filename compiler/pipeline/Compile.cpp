@@ -132,7 +132,9 @@ llvm::Error pipeline::endPhase(Phase phase, ModuleOp module, const CompileOption
 
 bool pipeline::hasGraphOps(ModuleOp module) {
   return module
-      .walk([](Operation *op) {
+      .walk<WalkOrder::PreOrder>([](Operation *op) {
+        if (op->hasAttr(graph::kEvaluatedAttr))
+          return WalkResult::skip();
         return mlir::isa_and_nonnull<graph::GraphDialect>(op->getDialect()) ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();

@@ -4,6 +4,7 @@
 #include "compiler/pipeline/Target.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
 #include "compiler/codegen/gpu/GpuCompiler.h"
+#include "compiler/pipeline/HostKernels.h"
 #include "isa/timing/Dram.h"
 #include "isa/timing/InstructionTiming.h"
 
@@ -49,14 +50,21 @@ public:
 
 class CpuLibrary : public KernelLibrary {
 public:
-  explicit CpuLibrary(std::unique_ptr<cpu::CpuExecutable> executable) : executable(std::move(executable)) {}
+  CpuLibrary(std::unique_ptr<cpu::CpuExecutable> executable, HostKernels host)
+      : executable(std::move(executable)), host(std::move(host)) {}
   llvm::Error run(llvm::StringRef kernel, llvm::ArrayRef<frontend::HostTensor> inputs,
                   std::vector<frontend::HostTensor> &outputs) override {
-    return executable->runKernel(kernel, inputs, outputs);
+    if (host.has(kernel))
+      return host.run(kernel, inputs, outputs);
+    llvm::Error error = executable->runKernel(kernel, inputs, outputs);
+    return error ? llvm::createStringError("internal: kernel '%s' on the CPU: %s", kernel.str().c_str(),
+                                           llvm::toString(std::move(error)).c_str())
+                 : llvm::Error::success();
   }
 
 private:
-  std::unique_ptr<cpu::CpuExecutable> executable;
+  std::unique_ptr<cpu::CpuExecutable> executable; ///< of the kernels in linalg
+  HostKernels host;                               ///< of the others
 };
 
 class CpuTarget : public Target {
@@ -67,10 +75,14 @@ public:
   llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &options) const override {
     cpu::CpuOptions cpuOptions = options.cpu;
     cpuOptions.math = options.math;
-    auto executable = cpu::compileForCpu(kernels, cpuOptions);
+    mlir::OwningOpRef<mlir::ModuleOp> compiled = kernels.clone();
+    llvm::Expected<HostKernels> host = HostKernels::takeFrom(*compiled);
+    if (!host)
+      return host.takeError();
+    auto executable = cpu::compileForCpu(*compiled, cpuOptions);
     if (!executable)
       return executable.takeError();
-    return Artefact(std::make_shared<CpuLibrary>(std::move(*executable)));
+    return Artefact(std::make_shared<CpuLibrary>(std::move(*executable), std::move(*host)));
   }
 };
 

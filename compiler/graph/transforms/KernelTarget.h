@@ -21,6 +21,9 @@ inline constexpr llvm::StringLiteral kNodesAttr = "tilewright.nodes";
 inline constexpr llvm::StringLiteral kTargetAttr = "tilewright.target";
 inline constexpr llvm::StringLiteral kReasonAttr = "tilewright.reason";
 
+/// On a lowered kernel that the host computes node by node: it still holds its graph.fallback.
+inline constexpr llvm::StringLiteral kEvaluatedAttr = "tilewright.evaluated";
+
 /// Names of the targets that Tilewright has.
 inline constexpr llvm::StringLiteral kAccelTarget = "accel";
 inline constexpr llvm::StringLiteral kCpuTarget = "cpu";
@@ -56,7 +59,7 @@ using KernelTargets = std::vector<std::shared_ptr<const KernelTarget>>;
 
 /// The accelerator: the ops that its engines have, on the types that its array multiplies.
 std::shared_ptr<const KernelTarget> makeArrayTarget(ArrayMachine machine);
-/// The CPU, which takes every op.
+/// The CPU, which takes every op: what does not lower to linalg, compiler/operators computes.
 std::shared_ptr<const KernelTarget> makeCpuTarget();
 /// The GPU, which takes every op that lowers to linalg.
 std::shared_ptr<const KernelTarget> makeGpuTarget();
