@@ -60,14 +60,25 @@ struct Round { template <typename T> T operator()(T x) const { return std::nearb
 struct Sigmoid { template <typename T> T operator()(T x) const { return T(1) / (T(1) + std::exp(-x)); } };
 struct Sin { template <typename T> T operator()(T x) const { return std::sin(x); } };
 struct Sinh { template <typename T> T operator()(T x) const { return std::sinh(x); } };
-struct Softplus { template <typename T> T operator()(T x) const { return (x < 0 ? T(0) : x) + std::log1p(std::exp(-std::fabs(x))); } };
 struct Softsign { template <typename T> T operator()(T x) const { return x / (T(1) + std::fabs(x)); } };
 struct Sqrt { template <typename T> T operator()(T x) const { return std::sqrt(x); } };
 struct Tan { template <typename T> T operator()(T x) const { return std::tan(x); } };
 struct Tanh { template <typename T> T operator()(T x) const { return std::tanh(x); } };
-struct HardSwish { template <typename T> T operator()(T x) const { const T gate = x / T(6) + T(0.5); return x * (gate < 0 ? T(0) : gate > 1 ? T(1) : gate); } };
-struct Mish { template <typename T> T operator()(T x) const { return x * std::tanh(Softplus()(x)); } };
 // clang-format on
+
+struct HardSwish {
+  template <typename T> T operator()(T x) const {
+    const T gate = x / T(6) + T(0.5);
+    return x * (gate < 0 ? T(0) : gate > 1 ? T(1) : gate);
+  }
+};
+/// log(1 + exp(x)), without overflow.
+struct Softplus {
+  template <typename T> T operator()(T x) const { return (x < 0 ? T(0) : x) + std::log1p(std::exp(-std::fabs(x))); }
+};
+struct Mish {
+  template <typename T> T operator()(T x) const { return x * std::tanh(Softplus()(x)); }
+};
 
 /// Integers wrap: the smallest one stays.
 struct Abs {

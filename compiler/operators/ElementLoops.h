@@ -15,9 +15,9 @@ namespace tw::operators {
 /// The part of addElementwise() that has one operand.
 void addActivations(Table &table);
 
-/// Calls `f(i, at, count, steps)` for each row of the row-major order of `shape`, to which `shapes` broadcast: `i` is the row's first element,
-/// `at[k]` the element of operand k that stands there, `count` the row's length, and `steps[k]` 1 or, for an operand that repeats one
-/// element, 0. Neighbouring dims that all operands walk alike are one row.
+/// Calls `f(i, at, count, steps)` for each row of the row-major order of `shape`, to which `shapes` broadcast: `i` is the row's
+/// first element, `at[k]` the element of operand k that stands there, `count` the row's length, and `steps[k]` 1 or, for an
+/// operand that repeats one element, 0. Neighbouring dims that all operands walk alike are one row.
 template <size_t N, typename F> void forEachRow(const Shape &shape, const std::array<const Shape *, N> &shapes, F &&f) {
   if (countOf(shape) == 0)
     return;
