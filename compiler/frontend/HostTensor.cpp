@@ -113,6 +113,18 @@ bool isFloat(ElementKind kind) {
   return kind == ElementKind::F32 || kind == ElementKind::F16 || kind == ElementKind::BF16 || kind == ElementKind::F64;
 }
 
+static uint32_t bitsOf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+static float floatOf(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
 namespace {
 /// A float of at most 8 bits. source: ONNX, "Float stored in 8 bits"; OCP Microscaling Formats 1.0, table 1 and section 5
 struct SmallFormat {
@@ -197,11 +209,12 @@ uint8_t floatToSmall(ElementKind kind, float value, bool saturates) {
   int code = largest + 1;
   // Far beyond every range, and infinity: too large.
   if (magnitude < 0x1p20f) {
+    // The exponent of a number that is subnormal itself does not matter: `least` is larger.
     // Below the normal numbers the last place stays the same. A fraction that rounds up to 2 is the next exponent's first.
     const int least = 1 - format.bias;
-    const int exponent = magnitude == 0 ? least : std::max(std::ilogb(magnitude), least);
-    const int places = int(std::nearbyint(std::ldexp(magnitude, format.fractionBits - exponent)));
-    code = std::min(((exponent - least) << format.fractionBits) + places, largest + 1);
+    const int exponent = std::max(int(bitsOf(magnitude) >> 23) - 127, least);
+    const float places = std::nearbyint(magnitude * floatOf(uint32_t(format.fractionBits - exponent + 127) << 23));
+    code = std::min(((exponent - least) << format.fractionBits) + int(places), largest + 1);
   }
   if (code > largest) {
     if (saturates || format.nan == Nan::None)
@@ -228,18 +241,6 @@ uint8_t floatToPower(float value, PowerRounding rounding, bool saturates) {
   if (rounding == PowerRounding::Up ? fraction > 0.5f : rounding == PowerRounding::Nearest && fraction >= 0.75f)
     ++code;
   return code > kLargest ? (saturates ? kLargest : kNan) : uint8_t(code);
-}
-
-static uint32_t bitsOf(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
-static float floatOf(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
 }
 
 float halfToFloat(uint16_t bits) {

@@ -150,9 +150,9 @@ static std::string textOfElement(const HostTensor &x, int64_t i) {
   }
 }
 
-/// The text without a plus sign, in lower case.
+/// The text in lower case, and without the plus sign of a number, which from_chars() does not know.
 static std::string normalised(const std::string &text) {
-  std::string lower = !text.empty() && text[0] == '+' ? text.substr(1) : text;
+  std::string lower = text.size() > 1 && text[0] == '+' && text[1] != '-' ? text.substr(1) : text;
   for (char &c : lower)
     c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
   return lower;
@@ -167,7 +167,7 @@ template <typename T> static T realOf(const std::string &given) {
   // Beyond the range: infinity, or nearly zero.
   if (error == std::errc::result_out_of_range && at == end)
     return T(std::strtod(text.c_str(), nullptr));
-  if (error != std::errc() || at != end || (given.size() > 1 && given[0] == '+' && given[1] == '-'))
+  if (error != std::errc() || at != end)
     throw Error{"the string \"" + printable(given) + "\" is no number"};
   return value;
 }
@@ -176,7 +176,7 @@ template <typename T> static T integerOf(const std::string &given) {
   const std::string text = normalised(given);
   const char *end = text.data() + text.size();
   T value = 0;
-  if (const auto [at, error] = std::from_chars(text.data(), end, value); error == std::errc() && at == end && given != "+")
+  if (const auto [at, error] = std::from_chars(text.data(), end, value); error == std::errc() && at == end)
     return value;
   return toInteger<T>(realOf<double>(given));
 }
