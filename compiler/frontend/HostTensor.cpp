@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/frontend/HostTensor.h"
+#include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <cstring>
@@ -111,6 +113,18 @@ bool isFloat(ElementKind kind) {
   return kind == ElementKind::F32 || kind == ElementKind::F16 || kind == ElementKind::BF16 || kind == ElementKind::F64;
 }
 
+static uint32_t bitsOf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+static float floatOf(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
 namespace {
 /// A float of at most 8 bits. source: ONNX, "Float stored in 8 bits"; OCP Microscaling Formats 1.0, table 1 and section 5
 struct SmallFormat {
@@ -140,7 +154,8 @@ static SmallFormat formatOf(ElementKind kind) {
   }
 }
 
-float smallToFloat(ElementKind kind, uint8_t bits) {
+/// Computes what smallToFloat() gives.
+static float decodeSmall(ElementKind kind, uint8_t bits) {
   const SmallFormat format = formatOf(kind);
   const int magnitudeBits = format.exponentBits + format.fractionBits;
   const int magnitude = bits & ((1 << magnitudeBits) - 1);
@@ -162,12 +177,25 @@ float smallToFloat(ElementKind kind, uint8_t bits) {
   return isNegative ? -value : value;
 }
 
+float smallToFloat(ElementKind kind, uint8_t bits) {
+  static const auto tables = [] {
+    std::array<std::array<float, 256>, size_t(ElementKind::F4E2M1) - size_t(ElementKind::F8E4M3FN) + 1> tables;
+    for (size_t k = 0; k < tables.size(); ++k)
+      for (size_t code = 0; code < 256; ++code)
+        tables[k][code] = decodeSmall(ElementKind(size_t(ElementKind::F8E4M3FN) + k), uint8_t(code));
+    return tables;
+  }();
+  assert(kind >= ElementKind::F8E4M3FN && kind <= ElementKind::F4E2M1 && "no small float");
+  return tables[size_t(kind) - size_t(ElementKind::F8E4M3FN)][bits];
+}
+
 uint8_t floatToSmall(ElementKind kind, float value, bool saturates) {
+  if (kind == ElementKind::F8E8M0)
+    return floatToPower(value, PowerRounding::Up, saturates);
   const SmallFormat format = formatOf(kind);
   const int magnitudeBits = format.exponentBits + format.fractionBits;
   using Nan = SmallFormat::Nan;
-  const bool isNegative = std::signbit(value);
-  const uint8_t sign = isNegative && format.hasSign ? uint8_t(1 << magnitudeBits) : 0;
+  const uint8_t sign = std::signbit(value) ? uint8_t(1 << magnitudeBits) : 0;
   const int ones = (1 << magnitudeBits) - 1;
   int largest = ones; // the last finite magnitude
   if (format.nan == Nan::AllOnes)
@@ -176,43 +204,43 @@ uint8_t floatToSmall(ElementKind kind, float value, bool saturates) {
     largest = (((1 << format.exponentBits) - 1) << format.fractionBits) - 1;
   const uint8_t nan = format.nan == Nan::MinusZero ? uint8_t(1 << magnitudeBits) : uint8_t(sign | ones);
   if (value != value)
-    return format.nan == Nan::None ? uint8_t(largest) : nan;
+    return format.nan == Nan::None ? uint8_t(1 << magnitudeBits) : nan;
   const float magnitude = std::fabs(value);
-  auto valueOf = [&](int code) { return smallToFloat(kind, uint8_t(code)); };
-  // Codes ascend with their values: the last that is not above, then the nearer of it and the next.
-  int low = 0, high = largest;
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (valueOf(middle) <= magnitude)
-      low = middle;
-    else
-      high = middle - 1;
+  int code = largest + 1;
+  // Far beyond every range, and infinity: too large.
+  if (magnitude < 0x1p20f) {
+    // The exponent of a number that is subnormal itself does not matter: `least` is larger.
+    // Below the normal numbers the last place stays the same. A fraction that rounds up to 2 is the next exponent's first.
+    const int least = 1 - format.bias;
+    const int exponent = std::max(int(bitsOf(magnitude) >> 23) - 127, least);
+    const float places = std::nearbyint(magnitude * floatOf(uint32_t(format.fractionBits - exponent + 127) << 23));
+    code = std::min(((exponent - least) << format.fractionBits) + int(places), largest + 1);
   }
-  if (low == largest) {
-    // From half way to what the next code would be on, it is too large.
-    const double step = format.fractionBits ? double(valueOf(largest)) - double(valueOf(largest - 1)) : double(valueOf(largest));
-    const bool isTooLarge = double(magnitude) >= double(valueOf(largest)) + step / 2 &&
-                            (double(magnitude) > double(valueOf(largest)) + step / 2 || (largest & 1));
-    if (isTooLarge && !saturates)
-      return format.hasInfinity ? uint8_t(sign | (largest + 1)) : format.nan == Nan::None ? uint8_t(sign | largest) : nan;
-    return sign | uint8_t(largest);
+  if (code > largest) {
+    if (saturates || format.nan == Nan::None)
+      return uint8_t(sign | largest);
+    return format.hasInfinity ? uint8_t(sign | (largest + 1)) : nan;
   }
-  const double below = double(magnitude) - double(valueOf(low)), above = double(valueOf(low + 1)) - double(magnitude);
-  const int nearest = below < above || (below == above && !(low & 1)) ? low : low + 1;
   // There is one zero where minus zero is NaN.
-  return nearest == 0 && format.nan == Nan::MinusZero ? 0 : uint8_t(sign | nearest);
+  return code == 0 && format.nan == Nan::MinusZero ? 0 : uint8_t(sign | code);
 }
 
-static uint32_t bitsOf(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
-static float floatOf(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
+uint8_t floatToPower(float value, PowerRounding rounding, bool saturates) {
+  constexpr uint8_t kNan = 0xff, kLargest = 0xfe;
+  if (value != value)
+    return kNan;
+  const float magnitude = std::fabs(value);
+  if (std::isinf(magnitude))
+    return saturates ? kLargest : kNan;
+  if (magnitude < 0x1p-127f)
+    return saturates ? 0 : kNan;
+  // magnitude = fraction * 2^exponent, the fraction in [0.5, 1).
+  int exponent = 0;
+  const float fraction = std::frexp(magnitude, &exponent);
+  int code = exponent - 1 + 127;
+  if (rounding == PowerRounding::Up ? fraction > 0.5f : rounding == PowerRounding::Nearest && fraction >= 0.75f)
+    ++code;
+  return code > kLargest ? (saturates ? kLargest : kNan) : uint8_t(code);
 }
 
 float halfToFloat(uint16_t bits) {
@@ -222,7 +250,7 @@ float halfToFloat(uint16_t bits) {
   if (exponent == 0x1f)
     return floatOf(sign | 0x7f800000 | (fraction << 13));
   if (exponent == 0) {
-    float magnitude = std::ldexp(float(fraction), -24);
+    float magnitude = float(fraction) * 0x1p-24f;
     return sign ? -magnitude : magnitude;
   }
   return floatOf(sign | ((exponent + 112) << 23) | (fraction << 13));
@@ -239,7 +267,7 @@ uint16_t floatToHalf(float value) {
     return sign | 0x7c00;
   if (magnitude < 0x38800000) {
     // Below 2^-14: a multiple of 2^-24, which nearbyint rounds to even.
-    return sign | uint16_t(std::nearbyint(std::ldexp(floatOf(magnitude), 24)));
+    return sign | uint16_t(std::nearbyint(floatOf(magnitude) * 0x1p24f));
   }
   magnitude += 0xfff + ((magnitude >> 13) & 1);
   return sign | uint16_t((magnitude >> 13) - (112 << 10));
@@ -252,6 +280,17 @@ uint16_t floatToBfloat(float value) {
   if ((bits & 0x7fffffff) > 0x7f800000)
     return (bits >> 16) | 0x40;
   return (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+}
+
+float roundToOdd(double value) {
+  const float nearest = float(value);
+  if (double(nearest) == value || value != value)
+    return nearest;
+  uint32_t bits = bitsOf(nearest);
+  // The float towards zero, then the odd one of it and the next.
+  if (std::fabs(double(nearest)) > std::fabs(value))
+    --bits;
+  return floatOf(bits | 1);
 }
 
 } // namespace tw::frontend

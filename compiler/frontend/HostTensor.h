@@ -64,9 +64,16 @@ struct HostTensor {
 
 /// A float of 8 or 4 bits to float, exact. Precondition: `kind` is one of F8E4M3FN to F4E2M1.
 float smallToFloat(ElementKind kind, uint8_t bits);
-/// Float to such a float, to the nearest, ties to even. Beyond the range: the largest number with `saturates`, else infinity, or NaN
-/// where there is none. F8E8M0 takes the magnitude's power of two, and 2^-127 of zero.
+/// Float to such a float, to the nearest, ties to even. Beyond the range: the largest number with `saturates`, else infinity, or
+/// NaN where there is none. Float4 always saturates, and of NaN it makes minus zero, as ONNX's tests do. F8E8M0: as
+/// floatToPower() rounds up.
 uint8_t floatToSmall(ElementKind kind, float value, bool saturates = true);
+
+/// Which power of two stands for a number between two of them; `Nearest` takes the larger one of two that are as near.
+enum class PowerRounding : uint8_t { Up, Down, Nearest };
+/// The magnitude as F8E8M0. Outside of 2^-127 to 2^127: the nearest of these with `saturates`, else NaN.
+/// source: ONNX, operator Cast, table of float8e8m0
+uint8_t floatToPower(float value, PowerRounding rounding, bool saturates = true);
 
 /// IEEE half to float, exact.
 float halfToFloat(uint16_t bits);
@@ -76,6 +83,9 @@ uint16_t floatToHalf(float value);
 float bfloatToFloat(uint16_t bits);
 /// Float to bfloat16, to the nearest, ties to even.
 uint16_t floatToBfloat(float value);
+/// Double to float such that rounding the float further, to at most 22 bits, gives what rounding the double itself does: what is
+/// between two floats becomes the one whose last bit is set.
+float roundToOdd(double value);
 
 } // namespace tw::frontend
 

@@ -107,6 +107,10 @@ void operators::setInteger(HostTensor &x, int64_t i, int64_t value) {
   case ElementKind::U2:
     data<Tiny<2, false>>(x)[i] = value;
     return;
+  case ElementKind::F32:
+    // One rounding.
+    data<float>(x)[i] = float(value);
+    return;
   default:
     setReal(x, i, double(value));
   }
@@ -118,10 +122,10 @@ void operators::setReal(HostTensor &x, int64_t i, double value) {
     data<float>(x)[i] = float(value);
     return;
   case ElementKind::F16:
-    data<Half>(x)[i] = float(value);
+    data<Half>(x)[i] = frontend::roundToOdd(value);
     return;
   case ElementKind::BF16:
-    data<Bfloat>(x)[i] = float(value);
+    data<Bfloat>(x)[i] = frontend::roundToOdd(value);
     return;
   case ElementKind::F64:
     data<double>(x)[i] = value;
@@ -130,7 +134,9 @@ void operators::setReal(HostTensor &x, int64_t i, double value) {
     data<uint8_t>(x)[i] = value != 0;
     return;
   case ElementKind::U64:
-    data<uint64_t>(x)[i] = value >= 9223372036854775808.0 && value < 18446744073709551616.0 ? uint64_t(value) : uint64_t(truncated(value));
+    data<uint64_t>(x)[i] = !(value >= 9223372036854775808.0) ? uint64_t(truncated(value))
+                           : value < 18446744073709551616.0  ? uint64_t(value)
+                                                             : std::numeric_limits<uint64_t>::max();
     return;
   case ElementKind::F8E4M3FN:
   case ElementKind::F8E4M3FNUZ:
@@ -138,7 +144,7 @@ void operators::setReal(HostTensor &x, int64_t i, double value) {
   case ElementKind::F8E5M2FNUZ:
   case ElementKind::F8E8M0:
   case ElementKind::F4E2M1:
-    x.bytes[size_t(i)] = frontend::floatToSmall(x.type, float(value));
+    x.bytes[size_t(i)] = frontend::floatToSmall(x.type, frontend::roundToOdd(value));
     return;
   case ElementKind::String:
   case ElementKind::Complex64:
@@ -159,7 +165,8 @@ std::string operators::textOf(const Shape &shape) {
 HostTensor operators::makeTensor(ElementKind kind, const Shape &shape) {
   const auto count = frontend::countTensorElements(shape);
   if (!count)
-    throw Error{"the result would have shape " + textOf(shape) + ": no dim may be negative, and at most 2^31 elements are allowed"};
+    throw Error{"the result would have shape " + textOf(shape) +
+                ": no dim may be negative, and at most 2^31 elements are allowed"};
   HostTensor x;
   x.type = kind;
   x.shape = shape;
@@ -181,22 +188,6 @@ std::vector<int64_t> operators::integersOf(const HostTensor &x) {
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = integerAt(x, int64_t(i));
   return values;
-}
-
-HostTensor operators::toKind(const HostTensor &x, ElementKind kind) {
-  if (x.type == kind)
-    return x;
-  HostTensor y = makeTensor(kind, x.shape);
-  const int64_t count = countOf(x);
-  const bool isReal = frontend::isFloat(x.type) || (x.type >= ElementKind::F8E4M3FN && x.type <= ElementKind::F4E2M1);
-  for (int64_t i = 0; i < count; ++i)
-    if (isReal)
-      setReal(y, i, realAt(x, i));
-    else if (x.type == ElementKind::U64)
-      frontend::isFloat(kind) ? setReal(y, i, double(data<uint64_t>(x)[i])) : setInteger(y, i, integerAt(x, i));
-    else
-      setInteger(y, i, integerAt(x, i));
-  return y;
 }
 
 Shape operators::stridesOf(const Shape &shape) {

@@ -147,8 +147,14 @@ template <typename T> HostTensor makeScalar(ElementKind kind, T value) {
 }
 /// All elements as integers.
 std::vector<int64_t> integersOf(const HostTensor &x);
-/// `x` converted as Cast does it; floats to integers are truncated, saturating small floats saturate.
-HostTensor toKind(const HostTensor &x, ElementKind kind);
+/// How numbers become floats of 8 bits.
+struct SmallRounding {
+  bool saturates = true;
+  frontend::PowerRounding power = frontend::PowerRounding::Up; ///< of F8E8M0
+};
+/// `x` converted as Cast does it. Floats become integers towards zero, within 64 bits, of which narrow integers keep the low
+/// ones; NaN is 0. Throws Error for complex numbers and for strings that are no numbers.
+HostTensor toKind(const HostTensor &x, ElementKind kind, SmallRounding rounding = {});
 
 /// Row-major strides, in elements.
 Shape stridesOf(const Shape &shape);

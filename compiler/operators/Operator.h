@@ -106,7 +106,7 @@ using Evaluate = void (*)(Call &);
 struct Operator {
   Evaluate evaluate = nullptr;
   /// Inputs whose values, not just types and shapes, decide the types and shapes of results.
-  std::set<unsigned> shapeInputs;
+  std::set<unsigned> shapeInputs = {};
   /// Types or shapes of results depend on values of any input, or on graphs.
   bool isDynamic = false;
   /// Equal inputs may give different results: it must not be computed twice, nor at compile time.
