@@ -27,7 +27,7 @@ bool conditionOf(const Call &call, const Value &value, const std::string &what) 
   return value.tensor->bytes[0] != 0;
 }
 
-/// Fails unless `graph` has that many inputs and results. Initializers may be inputs too, behind the others.
+/// Fails unless `graph` has that many inputs, and results or more. Initializers may be inputs too, behind the others.
 void requireSignature(const Call &call, const onnx::GraphProto &graph, const char *name, size_t inputs, size_t outputs) {
   std::set<std::string> initializers;
   for (const onnx::TensorProto &tensor : graph.initializer())
@@ -100,16 +100,15 @@ private:
 void evaluateLoop(Call &call) {
   const onnx::GraphProto &body = call.graphAttr("body");
   const size_t carried = call.numInputs() > 2 ? call.numInputs() - 2 : 0;
-  if (call.numOutputs() < carried)
-    call.fail(std::to_string(call.numOutputs()) + " results for " + std::to_string(carried) + " values that are carried");
-  requireSignature(call, body, "body", 2 + carried, 1 + call.numOutputs());
+  requireSignature(call, body, "body", 2 + carried, 1 + std::max(carried, call.numOutputs()));
   const bool isCounted = call.has(0);
   const int64_t trips = isCounted ? call.intScalar(0) : 0;
   bool goesOn = !call.has(1) || conditionOf(call, call.value(1), "the condition");
   std::vector<Value> values;
   for (size_t i = 0; i < carried; ++i)
     values.push_back(call.value(2 + i));
-  std::vector<Stack> stacks(call.numOutputs() - carried);
+  // Those that the node does not name are thrown away.
+  std::vector<Stack> stacks(std::max(carried, call.numOutputs()) - carried);
   int64_t budget = kMaxScanBytes;
   for (int64_t trip = 0; goesOn && (!isCounted || trip < trips); ++trip) {
     if (trip == maxLoopIterations)
@@ -183,7 +182,7 @@ struct Scanner {
   int64_t budget = kMaxScanBytes;
 
   std::vector<HostTensor> run(std::vector<Value> &states, const std::vector<const HostTensor *> &inputs, int64_t length) {
-    std::vector<Stack> stacks(call.numOutputs() - states.size());
+    std::vector<Stack> stacks(size_t(body.output_size()) - states.size());
     for (int64_t step = 0; step < length; ++step) {
       std::vector<Value> arguments;
       std::move(states.begin(), states.end(), std::back_inserter(arguments));
@@ -219,7 +218,7 @@ void evaluateScan8(Call &call, const onnx::GraphProto &body, size_t states, size
     if (call.input(0).shape != Shape{batches})
       call.fail("sequence_lens has shape " + textOf(call.input(0).shape) + ", expected " + textOf({batches}));
   }
-  std::vector<std::vector<HostTensor>> results(call.numOutputs());
+  std::vector<std::vector<HostTensor>> results(size_t(body.output_size()));
   for (int64_t batch = 0; batch < batches; ++batch) {
     const int64_t length = lengths[size_t(batch)];
     if (length < 0 || length > times)
@@ -269,13 +268,11 @@ void evaluateScan(Call &call) {
   const int64_t scanned = call.intAttr("num_scan_inputs"), states = int64_t(call.numInputs()) - int64_t(first) - scanned;
   if (scanned < 1 || states < 0)
     call.fail("num_scan_inputs is " + std::to_string(scanned) + " for " + std::to_string(call.numInputs()) + " inputs");
-  if (int64_t(call.numOutputs()) < states)
-    call.fail(std::to_string(call.numOutputs()) + " results for " + std::to_string(states) + " states");
-  requireSignature(call, body, "body", size_t(states + scanned), call.numOutputs());
+  requireSignature(call, body, "body", size_t(states + scanned), std::max(size_t(states), call.numOutputs()));
   if (first)
     return evaluateScan8(call, body, size_t(states), size_t(scanned));
 
-  const size_t outputs = call.numOutputs() - size_t(states);
+  const size_t outputs = size_t(body.output_size()) - size_t(states);
   Scanner scanner{call, body, scanAttr(call, "scan_input_axes", size_t(scanned)),
                   directionsAttr(call, "scan_input_directions", size_t(scanned))};
   const std::vector<int64_t> outputAxes = scanAttr(call, "scan_output_axes", outputs);
