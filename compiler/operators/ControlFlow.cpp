@@ -11,9 +11,7 @@ using namespace tw;
 using namespace tw::operators;
 
 int64_t operators::maxLoopIterations = 100'000'000;
-
-/// The most bytes that the scan outputs of one node may take; an element of a tensor of strings counts as its object and its text.
-static constexpr int64_t kMaxScanBytes = int64_t(1) << 32;
+int64_t operators::maxScanBytes = int64_t(1) << 32;
 
 namespace {
 
@@ -70,7 +68,7 @@ public:
     for (const std::string &text : part.strings)
       budget -= int64_t(text.size());
     if (budget < 0)
-      call.fail("scan outputs take more than " + std::to_string(kMaxScanBytes) + " bytes");
+      call.fail("scan outputs take more than " + std::to_string(maxScanBytes) + " bytes");
     all.bytes.insert(all.bytes.end(), part.bytes.begin(), part.bytes.end());
     all.strings.insert(all.strings.end(), part.strings.begin(), part.strings.end());
     ++count;
@@ -109,7 +107,7 @@ void evaluateLoop(Call &call) {
     values.push_back(call.value(2 + i));
   // Those that the node does not name are thrown away.
   std::vector<Stack> stacks(std::max(carried, call.numOutputs()) - carried);
-  int64_t budget = kMaxScanBytes;
+  int64_t budget = maxScanBytes;
   for (int64_t trip = 0; goesOn && (!isCounted || trip < trips); ++trip) {
     if (trip == maxLoopIterations)
       call.fail("it does not end within " + std::to_string(maxLoopIterations) + " iterations");
@@ -179,7 +177,7 @@ struct Scanner {
   Call &call;
   const onnx::GraphProto &body;
   std::vector<int64_t> axes, directions;
-  int64_t budget = kMaxScanBytes;
+  int64_t budget = maxScanBytes;
 
   std::vector<HostTensor> run(std::vector<Value> &states, const std::vector<const HostTensor *> &inputs, int64_t length) {
     std::vector<Stack> stacks(size_t(body.output_size()) - states.size());
@@ -410,7 +408,7 @@ void evaluateConcatFromSequence(Call &call) {
   const Shape &shape = parts[0]->shape;
   const int64_t place = call.axis(axis, int64_t(shape.size()), /*behind=*/true);
   Stack stack;
-  int64_t budget = kMaxScanBytes;
+  int64_t budget = maxScanBytes;
   for (const Value &element : call.sequence(0))
     stack.add(call, element, budget);
   call.set(0, arranged(stack.take(call, {}), place, /*isReverse=*/false));

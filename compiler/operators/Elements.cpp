@@ -130,8 +130,7 @@ void operators::setReal(HostTensor &x, int64_t i, double value) {
     data<uint8_t>(x)[i] = value != 0;
     return;
   case ElementKind::U64:
-    data<uint64_t>(x)[i] =
-        value >= 9223372036854775808.0 && value < 18446744073709551616.0 ? uint64_t(value) : uint64_t(truncated(value));
+    data<uint64_t>(x)[i] = value >= 9223372036854775808.0 && value < 18446744073709551616.0 ? uint64_t(value) : uint64_t(truncated(value));
     return;
   case ElementKind::F8E4M3FN:
   case ElementKind::F8E4M3FNUZ:
