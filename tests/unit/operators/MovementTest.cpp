@@ -216,7 +216,8 @@ TEST(MovementTest, RandomScattersAreThoseOfTheFormula) {
   Random random;
   for (int round = 0; round < 500; ++round) {
     const std::string reduction = std::vector<std::string>{"none", "add", "mul", "min", "max"}[size_t(random.below(5))];
-    const std::vector<ElementKind> kinds = {ElementKind::I64, ElementKind::F64, ElementKind::F32, ElementKind::I32, ElementKind::U64};
+    const std::vector<ElementKind> kinds = {ElementKind::I64, ElementKind::F64, ElementKind::F32, ElementKind::I32,
+                                            ElementKind::U64};
     const ElementKind kind = kinds[size_t(random.below(5))];
     const int64_t rank = random.between(1, 4), axis = random.below(rank);
     const HostTensor x = countingTensor(kind, random.shape(rank, 1, 4));
@@ -354,7 +355,8 @@ TEST(MovementTest, WhatSplitTakesApartConcatJoins) {
         evaluateAll(Node("Split", int(split.size())).integer("axis", axis - rank), {x, list(split)});
     for (size_t i = 0; i < split.size(); ++i)
       ASSERT_EQ(parts[i].tensor->shape[size_t(axis)], split[i]);
-    ASSERT_TRUE(isSame(evaluate(Node("Concat").integer("axis", axis), parts), x)) << "seed " << random.seed << ", round " << round;
+    ASSERT_TRUE(isSame(evaluate(Node("Concat").integer("axis", axis), parts), x))
+        << "seed " << random.seed << ", round " << round;
   }
 }
 
@@ -389,7 +391,9 @@ TEST(MovementTest, IndicesIntoEmptyTensorsAreErrors) {
   const HostTensor x = makeTensor(ElementKind::F32, {0, 2}), one = tensorOf(ElementKind::I64, {1}, {0});
   EXPECT_EQ(errorOf([&] { evaluate(Node("Gather"), {x, one}); }), "index 0 is out of range for a dim of 0");
   EXPECT_EQ(errorOf([&] { evaluate(Node("GatherND"), {x, one}); }), "index 0 is out of range for a dim of 0");
-  EXPECT_EQ(errorOf([&] { evaluate(Node("ScatterND"), {x, one, makeTensor(ElementKind::F32, {2})}); }),
+  EXPECT_EQ(errorOf([&] {
+              evaluate(Node("ScatterND"), {x, one, makeTensor(ElementKind::F32, {2})});
+            }),
             "index 0 is out of range for a dim of 0");
 }
 
@@ -427,9 +431,15 @@ TEST(MovementTest, ScalarsAreMovedOrRefused) {
   EXPECT_EQ(evaluate(Node("Compress"), {x, tensorOf(ElementKind::Bool, {1}, {1})}).shape, (Shape{1}));
   const HostTensor zero = list({0}), no = tensorOf(ElementKind::Bool, {1}, {0});
   EXPECT_EQ(errorOf([&] { evaluate(Node("Gather"), {x, zero}); }), "input 0 is a scalar");
-  EXPECT_EQ(errorOf([&] { evaluate(Node("GatherElements"), {x, tensorOf(ElementKind::I64, {}, {0})}); }), "input 0 is a scalar");
+  EXPECT_EQ(errorOf([&] {
+              evaluate(Node("GatherElements"), {x, tensorOf(ElementKind::I64, {}, {0})});
+            }),
+            "input 0 is a scalar");
   EXPECT_EQ(errorOf([&] { evaluate(Node("GatherND"), {x, zero}); }), "input 0 is a scalar");
-  EXPECT_EQ(errorOf([&] { evaluate(Node("ScatterElements"), {x, tensorOf(ElementKind::I64, {}, {0}), x}); }), "input 0 is a scalar");
+  EXPECT_EQ(errorOf([&] {
+              evaluate(Node("ScatterElements"), {x, tensorOf(ElementKind::I64, {}, {0}), x});
+            }),
+            "input 0 is a scalar");
   EXPECT_EQ(errorOf([&] { evaluate(Node("ScatterND"), {x, zero, x}); }), "input 0 is a scalar");
   EXPECT_EQ(errorOf([&] { evaluate(Node("Split"), {x}); }), "input 0 is a scalar");
   EXPECT_EQ(errorOf([&] { evaluate(Node("Compress").integer("axis", 0), {x, no}); }), "input 0 is a scalar");
@@ -448,7 +458,8 @@ TEST(MovementTest, WrongShapesAndTypesAreErrors) {
     return errorOf([&] { evaluateAll(node, std::move(inputs), opset); });
   };
   EXPECT_EQ(message(Node("Reshape"), {x, list({4, -1})}), "a tensor of shape [2, 3] cannot have shape [4, -1]");
-  EXPECT_EQ(message(Node("Reshape"), {x, list({-1, -1})}), "shape is [-1, -1], expected dims of at least 0, and at most one of -1");
+  EXPECT_EQ(message(Node("Reshape"), {x, list({-1, -1})}),
+            "shape is [-1, -1], expected dims of at least 0, and at most one of -1");
   EXPECT_EQ(message(Node("Reshape"), {x, list({6, 1, 0})}), "shape [6, 1, 0] takes dim 2 of a tensor of shape [2, 3]");
   EXPECT_NE(message(Node("Reshape"), {x, list({kMost, kMost, 2})}), "");
   EXPECT_EQ(message(Node("Reshape"), {x, other}), "input 1 is of double, expected int64");
@@ -632,7 +643,8 @@ TEST(MovementTest, ShapesFromStartToEnd) {
 }
 
 TEST(MovementTest, CachesAreWrittenInALineOrInACircle) {
-  const HostTensor past = countingTensor(ElementKind::F32, {2, 3, 1}), update = tensorOf(ElementKind::F32, {2, 2, 1}, {10, 11, 12, 13});
+  const HostTensor past = countingTensor(ElementKind::F32, {2, 3, 1}),
+                   update = tensorOf(ElementKind::F32, {2, 2, 1}, {10, 11, 12, 13});
   EXPECT_TRUE(isSame(evaluate(Node("TensorScatter"), {past, update, list({0, 1})}),
                      tensorOf(ElementKind::F32, {2, 3, 1}, {10, 11, 2, 3, 12, 13})));
   EXPECT_TRUE(isSame(evaluate(Node("TensorScatter").text("mode", "circular"), {past, update, list({2, 7})}),
@@ -657,7 +669,8 @@ TEST(MovementTest, FormsOfOldOpsets) {
   EXPECT_EQ(evaluate(Node("Unsqueeze").integers("axes", {0, 3}), {x}, 11).shape, (Shape{1, 1, 4, 1}));
   EXPECT_TRUE(isSame(evaluate(Node("Slice").integers("starts", {-3}).integers("ends", {1000}).integers("axes", {1}), {x}, 9),
                      tensorOf(ElementKind::F32, {1, 3}, {1, 2, 3})));
-  EXPECT_EQ(evaluateAll(Node("Split", 2).integer("axis", 1).integers("split", {1, 3}), {x}, 11)[1].tensor->shape, (Shape{1, 3}));
+  EXPECT_EQ(evaluateAll(Node("Split", 2).integer("axis", 1).integers("split", {1, 3}), {x}, 11)[1].tensor->shape,
+            (Shape{1, 3}));
   Node pad = Node("Pad").integers("pads", {0, 1, 0, 0});
   pad.add("value", onnx::AttributeProto::FLOAT).set_f(9);
   EXPECT_TRUE(isSame(evaluate(pad, {x}, 9), tensorOf(ElementKind::F32, {1, 5}, {9, 0, 1, 2, 3})));
