@@ -193,7 +193,7 @@ std::vector<int64_t> operators::integersOf(const HostTensor &x) {
 Shape operators::stridesOf(const Shape &shape) {
   Shape strides(shape.size(), 1);
   for (size_t dim = shape.size(); dim > 1; --dim)
-    strides[dim - 2] = strides[dim - 1] * shape[dim - 1];
+    strides[dim - 2] = int64_t(uint64_t(strides[dim - 1]) * uint64_t(shape[dim - 1]));
   return strides;
 }
 
@@ -236,7 +236,7 @@ HostTensor operators::transposed(const HostTensor &x, const std::vector<int64_t>
     strides.push_back(own[size_t(dim)]);
   }
   HostTensor y = makeTensor(x.type, shape);
-  walk<1>(shape, {strides}, [&](int64_t i, const std::array<int64_t, 1> &at) { copyElement(x, at[0], y, i); });
+  copyBlock(shape, x, 0, strides, y, 0, stridesOf(shape));
   return y;
 }
 
@@ -245,4 +245,113 @@ HostTensor operators::reshaped(HostTensor x, Shape shape) {
     throw Error{"a tensor of shape " + textOf(x.shape) + " cannot have shape " + textOf(shape)};
   x.shape = std::move(shape);
   return x;
+}
+
+template <typename T>
+static void copyEach(const Shape &shape, const T *x, const Shape &fromStrides, T *y, const Shape &toStrides) {
+  walk<2>(shape, {fromStrides, toStrides}, [&](int64_t, const std::array<int64_t, 2> &at) { y[at[1]] = x[at[0]]; });
+}
+
+void operators::copyBlock(const Shape &shape, const HostTensor &x, int64_t from, Shape fromStrides, HostTensor &y, int64_t to,
+                          Shape toStrides) {
+  if (countOf(shape) == 0)
+    return;
+  // Neighbouring dims that both tensors pass through in equal steps are one; dims of one entry go.
+  Shape dims;
+  size_t kept = 0;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    if (shape[dim] == 1)
+      continue;
+    if (kept > 0 && fromStrides[kept - 1] == fromStrides[dim] * shape[dim] &&
+        toStrides[kept - 1] == toStrides[dim] * shape[dim]) {
+      dims[kept - 1] *= shape[dim];
+      --kept;
+    } else {
+      dims.push_back(shape[dim]);
+    }
+    fromStrides[kept] = fromStrides[dim];
+    toStrides[kept] = toStrides[dim];
+    ++kept;
+  }
+  fromStrides.resize(kept);
+  toStrides.resize(kept);
+  int64_t run = 1;
+  if (kept > 0 && fromStrides.back() == 1 && toStrides.back() == 1) {
+    run = dims.back();
+    dims.pop_back();
+    fromStrides.pop_back();
+    toStrides.pop_back();
+  }
+  if (x.type == ElementKind::String) {
+    walk<2>(dims, {fromStrides, toStrides},
+            [&](int64_t, const std::array<int64_t, 2> &at) { copyElements(x, from + at[0], y, to + at[1], run); });
+    return;
+  }
+  const size_t size = frontend::elementBytes(x.type);
+  const uint8_t *source = x.bytes.data() + size_t(from) * size;
+  uint8_t *target = y.bytes.data() + size_t(to) * size;
+  if (run > 1) {
+    const int64_t each = int64_t(size);
+    walk<2>(dims, {fromStrides, toStrides}, [&](int64_t, const std::array<int64_t, 2> &at) {
+      std::memcpy(target + at[1] * each, source + at[0] * each, size_t(run * each));
+    });
+    return;
+  }
+  switch (size) {
+  case 1:
+    return copyEach(dims, source, fromStrides, target, toStrides);
+  case 2:
+    return copyEach(dims, reinterpret_cast<const uint16_t *>(source), fromStrides, reinterpret_cast<uint16_t *>(target),
+                    toStrides);
+  case 4:
+    return copyEach(dims, reinterpret_cast<const uint32_t *>(source), fromStrides, reinterpret_cast<uint32_t *>(target),
+                    toStrides);
+  case 8:
+    return copyEach(dims, reinterpret_cast<const uint64_t *>(source), fromStrides, reinterpret_cast<uint64_t *>(target),
+                    toStrides);
+  default:
+    walk<2>(dims, {fromStrides, toStrides},
+            [&](int64_t, const std::array<int64_t, 2> &at) { copyElement(x, from + at[0], y, to + at[1]); });
+  }
+}
+
+HostTensor operators::sliceOf(const HostTensor &x, int64_t axis, int64_t begin, int64_t count) {
+  Shape shape = x.shape;
+  shape[size_t(axis)] = count;
+  HostTensor y = makeTensor(x.type, shape);
+  if (countOf(y) > 0)
+    copyBlock(shape, x, begin * stridesOf(x.shape)[size_t(axis)], stridesOf(x.shape), y, 0, stridesOf(shape));
+  return y;
+}
+
+HostTensor operators::concatenated(const std::vector<const HostTensor *> &parts, int64_t axis) {
+  Shape shape = parts[0]->shape;
+  const int64_t rank = int64_t(shape.size());
+  if (axis < -rank || axis >= rank)
+    throw Error{"axis is " + std::to_string(axis) + " for tensors of rank " + std::to_string(rank)};
+  const size_t dim = size_t(axis < 0 ? axis + rank : axis);
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const HostTensor &part = *parts[i];
+    if (part.type != parts[0]->type)
+      throw Error{std::string("tensors are of ") + frontend::elementName(parts[0]->type) + " and " +
+                  frontend::elementName(part.type) + ", expected one type"};
+    Shape expected = parts[0]->shape;
+    if (part.shape.size() == expected.size())
+      expected[dim] = part.shape[dim];
+    if (part.shape != expected)
+      throw Error{"tensors of shapes " + textOf(parts[0]->shape) + " and " + textOf(part.shape) + " are joined along axis " +
+                  std::to_string(dim) + ", all other dims must be equal"};
+    // Both are at most 2^31: no overflow, and makeTensor() judges the sum.
+    shape[dim] = std::min(shape[dim] + part.shape[dim], int64_t(1) << 40);
+  }
+  HostTensor y = makeTensor(parts[0]->type, shape);
+  if (countOf(y) == 0)
+    return y;
+  const Shape strides = stridesOf(shape);
+  int64_t at = 0;
+  for (const HostTensor *part : parts) {
+    copyBlock(part->shape, *part, 0, stridesOf(part->shape), y, at * strides[dim], strides);
+    at += part->shape[dim];
+  }
+  return y;
 }

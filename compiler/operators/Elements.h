@@ -128,10 +128,11 @@ void setInteger(HostTensor &x, int64_t i, int64_t value);
 
 /// Product of the dims; 1 for a scalar.
 inline int64_t countOf(const Shape &shape) {
-  int64_t count = 1;
+  // Unsigned: beside a dim of 0 the others may be large.
+  uint64_t count = 1;
   for (int64_t dim : shape)
-    count *= dim;
-  return count;
+    count *= uint64_t(dim);
+  return int64_t(count);
 }
 inline int64_t countOf(const HostTensor &x) { return countOf(x.shape); }
 /// "[2, 3]".
@@ -241,6 +242,16 @@ template <typename F> void take(const HostTensor &x, HostTensor &y, F &&sourceOf
 HostTensor transposed(const HostTensor &x, const std::vector<int64_t> &perm);
 /// `x` under another shape of as many elements.
 HostTensor reshaped(HostTensor x, Shape shape);
+
+/// Copies a block of `shape` between tensors of one kind: element `index` from place `from` + index * fromStrides of `x` to place `to` +
+/// index * toStrides of `y`. Strides may be 0 or negative; what lies in one run in both is copied as one. Precondition: all places exist.
+void copyBlock(const Shape &shape, const HostTensor &x, int64_t from, Shape fromStrides, HostTensor &y, int64_t to,
+               Shape toStrides);
+/// `count` entries of `x` along `axis`, from `begin` on. Precondition: they exist.
+HostTensor sliceOf(const HostTensor &x, int64_t axis, int64_t begin, int64_t count);
+/// The tensors one behind the other along `axis`, counted from the end if negative. Throws Error unless all are of one kind, and of one shape but
+/// for `axis`. Precondition: there is one.
+HostTensor concatenated(const std::vector<const HostTensor *> &parts, int64_t axis);
 
 } // namespace tw::operators
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 using namespace tw;
 using namespace tw::conformance;
@@ -88,8 +89,16 @@ NodeTest conformance::readTest(const std::string &folder, const std::string &nam
   test.folder = folder + "/" + name;
   if (!test.model.ParseFromString(read(test.folder + "/model.onnx")))
     throw Error{"model.onnx cannot be parsed"};
-  for (int i = 0; i < test.model.graph().input_size(); ++i)
-    test.inputs.push_back(parse(read(test.folder + "/test_data_set_0/input_" + std::to_string(i) + ".pb"), test.model.graph().input(i).type()));
+  std::set<std::string> initializers;
+  for (const onnx::TensorProto &tensor : test.model.graph().initializer())
+    initializers.insert(tensor.name());
+  for (int i = 0; i < test.model.graph().input_size(); ++i) {
+    const onnx::ValueInfoProto &input = test.model.graph().input(i);
+    const std::string path = test.folder + "/test_data_set_0/input_" + std::to_string(i) + ".pb";
+    // Initializers that are inputs too keep their values.
+    const bool isGiven = std::filesystem::exists(path) || !initializers.count(input.name());
+    test.inputs.push_back(isGiven ? parse(read(path), input.type()) : Value());
+  }
   for (int i = 0; i < test.model.graph().output_size(); ++i)
     test.outputs.push_back(
         parse(read(test.folder + "/test_data_set_0/output_" + std::to_string(i) + ".pb"), test.model.graph().output(i).type()));
