@@ -1,7 +1,7 @@
 //===- Contractions.cpp - Operators ---------------------------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "compiler/operators/Elements.h"
+#include "compiler/operators/Widened.h"
 #include "compiler/operators/Operator.h"
 
 using namespace tw;
