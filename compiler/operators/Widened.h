@@ -12,9 +12,8 @@
 namespace tw::operators {
 
 /// The elements of a tensor of T in the type that is computed in; a copy where that is another one.
-template <typename T> class Widened {
+template <typename T, typename C = Computed<T>> class Widened {
 public:
-  using C = Computed<T>;
   explicit Widened(const HostTensor &x) {
     if constexpr (std::is_same_v<T, C>) {
       elements = operators::data<T>(x);
@@ -22,7 +21,7 @@ public:
       copy.resize(size_t(countOf(x)));
       const T *from = operators::data<T>(x);
       for (size_t i = 0; i < copy.size(); ++i)
-        copy[i] = from[i];
+        copy[i] = C(Computed<T>(from[i]));
       elements = copy.data();
     }
   }
@@ -37,9 +36,8 @@ private:
 };
 
 /// The elements of a result of T, to be written in the type that is computed in; narrowed when this ends.
-template <typename T> class Narrowed {
+template <typename T, typename C = Computed<T>> class Narrowed {
 public:
-  using C = Computed<T>;
   explicit Narrowed(HostTensor &y) : y(y) {
     if constexpr (std::is_same_v<T, C>) {
       elements = operators::data<T>(y);
@@ -51,7 +49,7 @@ public:
   ~Narrowed() {
     if constexpr (!std::is_same_v<T, C>)
       for (size_t i = 0; i < copy.size(); ++i)
-        operators::data<T>(y)[i] = copy[i];
+        operators::data<T>(y)[i] = T(Computed<T>(copy[i]));
   }
   Narrowed(const Narrowed &) = delete;
   Narrowed &operator=(const Narrowed &) = delete;
