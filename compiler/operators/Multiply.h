@@ -11,54 +11,75 @@ namespace tw::operators {
 template <typename T>
 using Product = std::conditional_t<kIsFloat<T>, Computed<T>, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
 
+/// c[m, n] += a[m, k] * b[k, n] row by row, for products of few rows; all as in multiply().
+template <typename C>
+void multiplyRows(int64_t m, int64_t n, int64_t k, const C *a, int64_t aRow, const C *b, int64_t bRow, C *c, int64_t cRow) {
+  // A part of a row of c stays in the first cache.
+  constexpr int64_t kColumns = 2048;
+  for (int64_t first = 0; first < n; first += kColumns)
+    for (int64_t i = 0; i < m; ++i) {
+      const int64_t columns = std::min(kColumns, n - first);
+      C *__restrict to = c + i * cRow + first;
+      for (int64_t at = 0; at < k; ++at) {
+        const C *from = b + at * bRow + first;
+        const C factor = a[i * aRow + at];
+        for (int64_t j = 0; j < columns; ++j)
+          to[j] += factor * from[j];
+      }
+    }
+}
+
 /// c[m, n] += a[m, k] * b[k, n], all row-major with the given elements from row to row. Each sum runs along k in order. C: float, double, uint32_t
 /// or uint64_t.
 template <typename C>
 void multiply(int64_t m, int64_t n, int64_t k, const C *a, int64_t aRow, const C *b, int64_t bRow, C *c, int64_t cRow) {
-  // A block of b stays in the second cache while all rows of a pass; the rows of c that are worked on in the first.
-  constexpr int64_t kColumns = 512, kDepth = 128, kRows = 4;
+  constexpr int64_t kRows = 4, kWidth = 32 / int64_t(sizeof(C));
+  typedef C Vector __attribute__((vector_size(32), aligned(alignof(C))));
+  // A block of b, turned into panels of kWidth columns, stays in the second cache while all rows of a pass; sums of kRows x kWidth in registers.
+  constexpr int64_t kColumns = 256, kDepth = 256;
+  const int64_t rows = m / kRows * kRows;
+  if (rows == 0)
+    return multiplyRows(m, n, k, a, aRow, b, bRow, c, cRow);
+  std::vector<C> panels(size_t(std::min(k, kDepth) * ((std::min(n, kColumns) + kWidth - 1) / kWidth * kWidth)));
   for (int64_t firstColumn = 0; firstColumn < n; firstColumn += kColumns) {
     const int64_t columns = std::min(kColumns, n - firstColumn);
     for (int64_t first = 0; first < k; first += kDepth) {
-      const int64_t end = std::min(k, first + kDepth);
-      int64_t i = 0;
-      for (; i + kRows <= m; i += kRows) {
-        C *__restrict c0 = c + i * cRow + firstColumn, *__restrict c1 = c0 + cRow, *__restrict c2 = c1 + cRow, *__restrict c3 = c2 + cRow;
-        const C *a0 = a + i * aRow, *a1 = a0 + aRow, *a2 = a1 + aRow, *a3 = a2 + aRow;
-        int64_t at = first;
-        for (; at + 2 <= end; at += 2) {
-          const C *b0 = b + at * bRow + firstColumn, *b1 = b0 + bRow;
-          const C a00 = a0[at], a01 = a0[at + 1], a10 = a1[at], a11 = a1[at + 1];
-          const C a20 = a2[at], a21 = a2[at + 1], a30 = a3[at], a31 = a3[at + 1];
-          for (int64_t j = 0; j < columns; ++j) {
-            c0[j] = (c0[j] + a00 * b0[j]) + a01 * b1[j];
-            c1[j] = (c1[j] + a10 * b0[j]) + a11 * b1[j];
-            c2[j] = (c2[j] + a20 * b0[j]) + a21 * b1[j];
-            c3[j] = (c3[j] + a30 * b0[j]) + a31 * b1[j];
-          }
-        }
-        if (at < end) {
-          const C *b0 = b + at * bRow + firstColumn;
-          const C a00 = a0[at], a10 = a1[at], a20 = a2[at], a30 = a3[at];
-          for (int64_t j = 0; j < columns; ++j) {
-            c0[j] += a00 * b0[j];
-            c1[j] += a10 * b0[j];
-            c2[j] += a20 * b0[j];
-            c3[j] += a30 * b0[j];
-          }
+      const int64_t depth = std::min(kDepth, k - first);
+      for (int64_t j = 0; j < columns; j += kWidth) {
+        const int64_t width = std::min(kWidth, columns - j);
+        for (int64_t at = 0; at < depth; ++at) {
+          C *to = panels.data() + j * depth + at * kWidth;
+          std::copy_n(b + (first + at) * bRow + firstColumn + j, width, to);
+          std::fill(to + width, to + kWidth, C(0));
         }
       }
-      for (; i < m; ++i) {
-        C *__restrict c0 = c + i * cRow + firstColumn;
-        for (int64_t at = first; at < end; ++at) {
-          const C *b0 = b + at * bRow + firstColumn;
-          const C a00 = a[i * aRow + at];
-          for (int64_t j = 0; j < columns; ++j)
-            c0[j] += a00 * b0[j];
+      for (int64_t i = 0; i < rows; i += kRows) {
+        const C *a0 = a + i * aRow + first, *a1 = a0 + aRow, *a2 = a1 + aRow, *a3 = a2 + aRow;
+        for (int64_t j = 0; j < columns; j += kWidth) {
+          const size_t bytes = size_t(std::min(kWidth, columns - j)) * sizeof(C);
+          C *to = c + i * cRow + firstColumn + j;
+          Vector sum0{}, sum1{}, sum2{}, sum3{};
+          std::memcpy(&sum0, to, bytes);
+          std::memcpy(&sum1, to + cRow, bytes);
+          std::memcpy(&sum2, to + 2 * cRow, bytes);
+          std::memcpy(&sum3, to + 3 * cRow, bytes);
+          const C *panel = panels.data() + j * depth;
+          for (int64_t at = 0; at < depth; ++at, panel += kWidth) {
+            const Vector row = *reinterpret_cast<const Vector *>(panel);
+            sum0 += row * a0[at];
+            sum1 += row * a1[at];
+            sum2 += row * a2[at];
+            sum3 += row * a3[at];
+          }
+          std::memcpy(to, &sum0, bytes);
+          std::memcpy(to + cRow, &sum1, bytes);
+          std::memcpy(to + 2 * cRow, &sum2, bytes);
+          std::memcpy(to + 3 * cRow, &sum3, bytes);
         }
       }
     }
   }
+  multiplyRows(m - rows, n, k, a + rows * aRow, aRow, b, bRow, c + rows * cRow, cRow);
 }
 
 /// The shapes of a product of matrices as MatMul makes it.
