@@ -121,8 +121,10 @@ void evaluateQLinearMatMul(Call &call) {
   const HostTensor &a = call.input(0), &b = call.input(3), &yZero = call.input(7);
   const MatrixProduct product(a.shape, b.shape);
   HostTensor &y = call.output(0, yZero.type, product.result);
-  const std::vector<float> aScale = spread(call, 1, asRows(call.input(1)), product.full), bScale = spread(call, 4, call.input(4), product.full);
-  const std::vector<float> yScale = spread(call, 6, asRows(call.input(6)), product.full), zero = spread(call, 7, asRows(yZero), product.full);
+  const std::vector<float> aScale = spread(call, 1, asRows(call.input(1)), product.full),
+                           bScale = spread(call, 4, call.input(4), product.full);
+  const std::vector<float> yScale = spread(call, 6, asRows(call.input(6)), product.full),
+                           zero = spread(call, 7, asRows(yZero), product.full);
   auto scaled = [&](auto sums) {
     for (size_t i = 0; i < zero.size(); ++i)
       storeQuantised(y, int64_t(i), float(sums[i]) * (aScale[i] * bScale[i] / yScale[i]), zero[i]);

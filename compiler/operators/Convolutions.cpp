@@ -15,9 +15,9 @@ constexpr int64_t kColumnElements = int64_t(1) << 17;
 
 /// Neighbouring places of one row of an output, and where the row lies.
 struct Segment {
-  Shape row;               ///< index without the last dim
-  int64_t first, end;      ///< of the last dim
-  int64_t inputRow = 0;    ///< place of the input's row under one element of the kernel; negative: in the padding
+  Shape row;            ///< index without the last dim
+  int64_t first, end;   ///< of the last dim
+  int64_t inputRow = 0; ///< place of the input's row under one element of the kernel; negative: in the padding
 };
 
 std::vector<Segment> segmentsOf(const Shape &output, int64_t first, int64_t count) {
@@ -123,11 +123,12 @@ struct Convolution {
     channels = w.shape[1];
     batch = x.shape[0];
     if (groups < 1 || w.shape[0] % groups != 0)
-      call.fail("group is " + std::to_string(groups) + ", which does not divide the weights' " + std::to_string(w.shape[0]) + " filters");
+      call.fail("group is " + std::to_string(groups) + ", which does not divide the weights' " + std::to_string(w.shape[0]) +
+                " filters");
     filters = w.shape[0] / groups;
     if (x.shape[1] % groups != 0 || x.shape[1] / groups != channels)
-      call.fail("the input has " + std::to_string(x.shape[1]) + " channels, the weights take " + std::to_string(channels) + " in each of " +
-                std::to_string(groups) + " groups");
+      call.fail("the input has " + std::to_string(x.shape[1]) + " channels, the weights take " + std::to_string(channels) +
+                " in each of " + std::to_string(groups) + " groups");
     windows = windowsOf(call, spatial, kernelOf(call, spatial, &kernel));
     result = {batch, w.shape[0]};
     result.insert(result.end(), windows.output.begin(), windows.output.end());
@@ -135,7 +136,8 @@ struct Convolution {
 
   /// y: zeros of shape `result`, or what is to be added to.
   template <typename C> void run(const C *x, const C *w, C *y) const {
-    const int64_t places = countOf(windows.output), inputSize = countOf(windows.input), rows = channels * countOf(windows.kernel);
+    const int64_t places = countOf(windows.output), inputSize = countOf(windows.input),
+                  rows = channels * countOf(windows.kernel);
     if (places == 0 || rows == 0)
       return;
     // A kernel of one element that steps over nothing: the input is the matrix of columns.
@@ -213,7 +215,8 @@ void evaluateQLinearConv(Call &call) {
   const Convolution convolution(call, 0, 3);
   const size_t rank = call.input(0).shape.size();
   const int64_t filters = call.input(3).shape[0], places = countOf(convolution.windows.output);
-  const auto from = centred(call, 0, scalarZeroPoint(call, 2), true), weights = centred(call, 3, asFilters(call.input(5), rank), true);
+  const auto from = centred(call, 0, scalarZeroPoint(call, 2), true),
+             weights = centred(call, 3, asFilters(call.input(5), rank), true);
   const float xScale = float(call.realScalar(1)), yScale = float(call.realScalar(6)), yZero = float(call.realScalar(7));
   const std::vector<float> wScale = spread(call, 4, call.input(4), {filters});
   std::vector<uint32_t> sums(size_t(countOf(convolution.result)));
@@ -227,7 +230,8 @@ void evaluateQLinearConv(Call &call) {
   HostTensor &y = call.output(0, call.input(7).type, convolution.result);
   convolution.run(from.data(), weights.data(), sums.data());
   for (size_t i = 0; i < sums.size(); ++i)
-    storeQuantised(y, int64_t(i), float(int32_t(sums[i])) * (xScale * wScale[i / size_t(places) % size_t(filters)] / yScale), yZero);
+    storeQuantised(y, int64_t(i), float(int32_t(sums[i])) * (xScale * wScale[i / size_t(places) % size_t(filters)] / yScale),
+                   yZero);
 }
 
 //===----------------------------------------------------------------------===//
@@ -285,8 +289,8 @@ void evaluateConvTranspose(Call &call) {
     call.fail("the weights have shape " + textOf(w.shape) + ", the input " + textOf(x.shape) + ": expected one rank");
   const int64_t batch = x.shape[0], groups = call.intAttr("group", 1), filters = w.shape[1];
   if (groups < 1 || x.shape[1] % groups != 0 || w.shape[0] != x.shape[1])
-    call.fail("the input has " + std::to_string(x.shape[1]) + " channels in " + std::to_string(groups) + " groups, the weights have shape " +
-              textOf(w.shape));
+    call.fail("the input has " + std::to_string(x.shape[1]) + " channels in " + std::to_string(groups) +
+              " groups, the weights have shape " + textOf(w.shape));
   const int64_t channels = x.shape[1] / groups;
   const Shape kernel(w.shape.begin() + 2, w.shape.end());
   const Windows windows = reverseWindows(call, spatial, kernelOf(call, spatial, &kernel));
@@ -304,7 +308,8 @@ void evaluateConvTranspose(Call &call) {
         Widened<T> from(x), weights(w);
         Narrowed<T> to(y);
         if (call.has(2))
-          fillBias(to.data(), batch, groups * filters, resultSize, [bias = data<T>(call.input(2))](int64_t i) { return C(bias[i]); });
+          fillBias(to.data(), batch, groups * filters, resultSize,
+                   [bias = data<T>(call.input(2))](int64_t i) { return C(bias[i]); });
         if (places == 0 || rows == 0 || channels == 0 || resultSize == 0)
           return;
         const int64_t block = std::min(places, std::max<int64_t>(64, kColumnElements / rows));
@@ -318,7 +323,8 @@ void evaluateConvTranspose(Call &call) {
             for (int64_t first = 0; first < places; first += block) {
               const int64_t count = std::min(block, places - first), i = n * groups + group;
               std::fill(columns.begin(), columns.end(), C(0));
-              multiply(rows, count, channels, turned.data(), channels, from.data() + i * channels * places + first, places, columns.data(), count);
+              multiply(rows, count, channels, turned.data(), channels, from.data() + i * channels * places + first, places,
+                       columns.data(), count);
               scatterColumns(windows, to.data() + i * filters * resultSize, filters, first, count, columns.data());
             }
         }
@@ -361,7 +367,8 @@ void evaluateDeformConv(Call &call) {
   const int64_t kernelSize = countOf(windows.kernel), places = countOf(windows.output), inputSize = countOf(windows.input);
   const int64_t offsetGroups = call.intAttr("offset_group", 1), allChannels = x.shape[1], filters = w.shape[0];
   if (offsetGroups < 1 || allChannels % offsetGroups != 0)
-    call.fail("offset_group is " + std::to_string(offsetGroups) + ", which does not divide the " + std::to_string(allChannels) + " channels");
+    call.fail("offset_group is " + std::to_string(offsetGroups) + ", which does not divide the " + std::to_string(allChannels) +
+              " channels");
   Shape expected = convolution.result;
   expected[1] = offsetGroups * kernelSize * int64_t(rank);
   requireShape(call, 2, offset, expected);
@@ -380,7 +387,8 @@ void evaluateDeformConv(Call &call) {
         Widened<T> from(x), weights(w), offsets(offset);
         Narrowed<T> to(y);
         if (call.has(3))
-          fillBias(to.data(), convolution.batch, filters, places, [bias = data<T>(call.input(3))](int64_t i) { return C(bias[i]); });
+          fillBias(to.data(), convolution.batch, filters, places,
+                   [bias = data<T>(call.input(3))](int64_t i) { return C(bias[i]); });
         if (places == 0 || kernelSize * convolution.channels == 0)
           return;
         // The matrix of columns, one place of the result after the other.
@@ -395,8 +403,9 @@ void evaluateDeformConv(Call &call) {
               const int64_t plane = (n * offsetGroups + group) * kernelSize + element;
               forEachIndex(windows.output, [&](const Shape &output) {
                 for (size_t dim = 0; dim < rank; ++dim)
-                  place[dim] = double(output[dim] * windows.strides[dim] + kernel[dim] * windows.dilations[dim] - windows.before[dim]) +
-                               double(offsets[(plane * int64_t(rank) + int64_t(dim)) * places + p]);
+                  place[dim] =
+                      double(output[dim] * windows.strides[dim] + kernel[dim] * windows.dilations[dim] - windows.before[dim]) +
+                      double(offsets[(plane * int64_t(rank) + int64_t(dim)) * places + p]);
                 const double mask = call.has(4) ? double(Computed<T>(data<T>(call.input(4))[plane * places + p])) : 1.0;
                 for (int64_t c = group * (allChannels / offsetGroups); c < (group + 1) * (allChannels / offsetGroups); ++c)
                   columns[size_t((c * kernelSize + element) * places + p)] =

@@ -65,7 +65,8 @@ Equation parseEquation(const Call &call) {
     bool hasEllipsis = false;
     const int64_t letters = int64_t(parseTerm(call, terms[i], 0, hasEllipsis).size());
     if (hasEllipsis ? letters > rank : letters != rank)
-      call.fail("the term \"" + terms[i] + "\" does not fit input " + std::to_string(i) + " of shape " + textOf(call.input(i).shape));
+      call.fail("the term \"" + terms[i] + "\" does not fit input " + std::to_string(i) + " of shape " +
+                textOf(call.input(i).shape));
     most = std::max(most, rank - letters);
     hasEllipsis = false;
     equation.terms.push_back(parseTerm(call, terms[i], rank - letters, hasEllipsis));
@@ -100,7 +101,8 @@ template <typename C> struct Operand {
 };
 
 /// `from`, its dims walked with `strides`, as a tensor of `labels`: dims that `labels` does not name are summed.
-template <typename C> Operand<C> summed(const C *from, const Labels &all, const Shape &shape, const Shape &strides, const Labels &labels) {
+template <typename C>
+Operand<C> summed(const C *from, const Labels &all, const Shape &shape, const Shape &strides, const Labels &labels) {
   // The named dims in front, in order.
   Shape inner, innerStrides;
   Operand<C> result;
@@ -181,7 +183,8 @@ template <typename C> Operand<C> productOf(Operand<C> a, Operand<C> b, const Lab
     return result;
   }
   for (int64_t i = 0; i < batches; ++i)
-    multiply(m, n, k, a.elements.data() + i * m * k, k, b.elements.data() + i * k * n, n, result.elements.data() + i * m * n, n);
+    multiply(m, n, k, a.elements.data() + i * m * k, k, b.elements.data() + i * k * n, n, result.elements.data() + i * m * n,
+             n);
   return result;
 }
 

@@ -31,7 +31,8 @@ void lossOf(Call &call, ElementKind kind, const Shape &shape, const std::vector<
     if (ignores && label == ignored)
       continue;
     if (label < 0 || label >= classes)
-      call.fail("label " + std::to_string(i) + " is " + std::to_string(label) + ", expected one of " + std::to_string(classes) + " classes");
+      call.fail("label " + std::to_string(i) + " is " + std::to_string(label) + ", expected one of " + std::to_string(classes) +
+                " classes");
     const double weight = call.has(2) ? realAt(call.input(2), label) : 1;
     sum += losses[size_t(i)] = -weight * logs[size_t((i / inner * classes + label) * inner + i % inner)];
     weights += weight;

@@ -50,7 +50,8 @@ std::vector<double> repeated(const Call &call, size_t i, const Shape &shape, dou
     return values;
   const HostTensor &x = call.input(i);
   if (broadcast(x.shape, shape) != shape)
-    call.fail("input " + std::to_string(i) + " has shape " + textOf(x.shape) + ", expected one that broadcasts to " + textOf(shape));
+    call.fail("input " + std::to_string(i) + " has shape " + textOf(x.shape) + ", expected one that broadcasts to " +
+              textOf(shape));
   walk<1>(shape, {broadcastStrides(x.shape, shape)},
           [&](int64_t at, const std::array<int64_t, 1> &from) { values[size_t(at)] = realAt(x, from[0]); });
   return values;
@@ -165,7 +166,8 @@ void evaluateGroupNormalization(Call &call) {
   const Channels dims = channelsOf(call, call.input(0));
   const int64_t groups = call.intAttr("num_groups");
   if (groups < 1 || dims.channels % groups != 0)
-    call.fail("num_groups is " + std::to_string(groups) + ", which does not divide the " + std::to_string(dims.channels) + " channels");
+    call.fail("num_groups is " + std::to_string(groups) + ", which does not divide the " + std::to_string(dims.channels) +
+              " channels");
   stashKind(call);
   // Up to opset 20 the scales are those of groups.
   const bool isPerGroup = call.opset() < 21;
@@ -213,7 +215,8 @@ void evaluateBatchNormalization(Call &call) {
   const std::vector<double> &scale = inputs[0], &bias = inputs[1], &givenMean = inputs[2], &givenVariance = inputs[3];
   const double epsilon = call.floatAttr("epsilon", 1e-5f), momentum = call.floatAttr("momentum", 0.9f);
   // Up to opset 13 a node trains where it has more results than one.
-  const bool trains = call.opset() >= 14 ? call.flagAttr("training_mode", false) : call.wants(1) || call.wants(2) || call.wants(3) || call.wants(4);
+  const bool trains = call.opset() >= 14 ? call.flagAttr("training_mode", false)
+                                         : call.wants(1) || call.wants(2) || call.wants(3) || call.wants(4);
   if (!trains && (call.wants(1) || call.wants(2)))
     call.fail("results but the first are there only with training_mode");
   std::vector<double> mean = givenMean, variance = givenVariance;
@@ -327,7 +330,8 @@ void evaluateLrn(Call &call) {
   const int64_t size = call.intAttr("size");
   if (size < 1)
     call.fail("size is " + std::to_string(size) + ", expected at least 1");
-  const double alpha = call.floatAttr("alpha", 1e-4f), beta = call.floatAttr("beta", 0.75f), bias = call.floatAttr("bias", 1.0f);
+  const double alpha = call.floatAttr("alpha", 1e-4f), beta = call.floatAttr("beta", 0.75f),
+               bias = call.floatAttr("bias", 1.0f);
   HostTensor &y = call.output(0, x.type, x.shape);
   if (!visitFloat(x.type, [&](auto zero) {
         using T = decltype(zero);

@@ -10,8 +10,8 @@ namespace {
 
 /// What of a window lies in the input, along one dim.
 struct WindowPart {
-  int64_t first = 0; ///< place in the input
-  int64_t count = 0; ///< elements that lie in it
+  int64_t first = 0;  ///< place in the input
+  int64_t count = 0;  ///< elements that lie in it
   int64_t padded = 0; ///< elements that lie in it or in its padding
 };
 
@@ -187,7 +187,8 @@ void evaluateLpPool(Call &call) {
           const C *elements = from.data() + plane * pool.inputSize;
           double sum = 0;
           forEachWindow(
-              pool.windows, [&] { sum = 0; }, [&](int64_t place) { sum += std::pow(std::fabs(double(elements[place])), double(p)); },
+              pool.windows, [&] { sum = 0; },
+              [&](int64_t place) { sum += std::pow(std::fabs(double(elements[place])), double(p)); },
               [&](int64_t to, int64_t) { data<T>(y)[plane * pool.outputSize + to] = T(C(std::pow(sum, 1 / double(p)))); });
         }
       }))
@@ -229,7 +230,8 @@ void evaluateMaxUnpool(Call &call) {
     if (wanted[dim] < pooled[dim])
       call.fail("output_shape is " + textOf(wanted) + ", expected at least " + textOf(pooled));
   HostTensor &larger = call.output(0, x.type, wanted);
-  walk<1>(pooled, {stridesOf(wanted)}, [&](int64_t from, const std::array<int64_t, 1> &to) { copyElement(y, from, larger, to[0]); });
+  walk<1>(pooled, {stridesOf(wanted)},
+          [&](int64_t from, const std::array<int64_t, 1> &to) { copyElement(y, from, larger, to[0]); });
 }
 
 //===----------------------------------------------------------------------===//

@@ -13,8 +13,8 @@ std::vector<float> operators::spread(const Call &call, size_t i, const HostTenso
     return values;
   }
   if (broadcast(parameter.shape, shape) != shape)
-    call.fail("input " + std::to_string(i) + " has shape " + textOf(call.input(i).shape) + ", expected one element, or one for each row or column of " +
-              textOf(shape));
+    call.fail("input " + std::to_string(i) + " has shape " + textOf(call.input(i).shape) +
+              ", expected one element, or one for each row or column of " + textOf(shape));
   walk<1>(shape, {broadcastStrides(parameter.shape, shape)},
           [&](int64_t to, const std::array<int64_t, 1> &from) { values[size_t(to)] = float(realAt(parameter, from[0])); });
   return values;
@@ -26,7 +26,8 @@ std::vector<uint32_t> operators::centred(const Call &call, size_t i, const HostT
     failType(call, i, x);
   std::vector<uint32_t> values(size_t(countOf(x)));
   if (x.type == ElementKind::I8)
-    std::transform(data<int8_t>(x), data<int8_t>(x) + values.size(), values.begin(), [](int8_t each) { return uint32_t(each); });
+    std::transform(data<int8_t>(x), data<int8_t>(x) + values.size(), values.begin(),
+                   [](int8_t each) { return uint32_t(each); });
   else
     std::copy_n(data<uint8_t>(x), values.size(), values.begin());
   if (!hasZeroPoint)
@@ -39,7 +40,8 @@ std::vector<uint32_t> operators::centred(const Call &call, size_t i, const HostT
     return values;
   }
   if (broadcast(zeroPoint.shape, x.shape) != x.shape)
-    call.fail("a zero point of shape " + textOf(zeroPoint.shape) + " does not repeat to input " + std::to_string(i) + " of shape " + textOf(x.shape));
+    call.fail("a zero point of shape " + textOf(zeroPoint.shape) + " does not repeat to input " + std::to_string(i) +
+              " of shape " + textOf(x.shape));
   walk<1>(x.shape, {broadcastStrides(zeroPoint.shape, x.shape)}, [&](int64_t to, const std::array<int64_t, 1> &from) {
     values[size_t(to)] -= uint32_t(integerAt(zeroPoint, from[0]));
   });
@@ -72,6 +74,7 @@ void operators::storeQuantised(HostTensor &y, int64_t i, float value, float zero
     setReal(y, i, value + zeroPoint);
     return;
   default:
-    throw Error{std::string("the result's zero point is of ") + frontend::elementName(y.type) + ", expected int8, uint8 or a float of 8 bits"};
+    throw Error{std::string("the result's zero point is of ") + frontend::elementName(y.type) +
+                ", expected int8, uint8 or a float of 8 bits"};
   }
 }

@@ -18,9 +18,9 @@ enum class Reduction { L1, L2, LogSum, LogSumExp, Max, Mean, Min, Prod, Sum, Sum
 
 /// A tensor whose dims are kept or reduced; neighbours of one sort are one dim, dims of 1 are none.
 struct ReducedDims {
-  Shape result;         ///< shape of the result
-  int64_t reduced = 1;  ///< elements that become one
-  int64_t inner = 1;    ///< elements of the innermost dim
+  Shape result;        ///< shape of the result
+  int64_t reduced = 1; ///< elements that become one
+  int64_t inner = 1;   ///< elements of the innermost dim
   bool isInnerReduced = false;
   std::vector<int64_t> keptAt, reducedAt; ///< places of all indices of the dims but the innermost
 };
@@ -106,7 +106,8 @@ void reduceElements(const ReducedDims &dims, const T *x, int64_t results, Sum fi
 template <typename C> C larger(C a, C b) { return b > a || b != b ? (a != a ? a : b) : a; }
 template <typename C> C smaller(C a, C b) { return b < a || b != b ? (a != a ? a : b) : a; }
 
-template <Reduction R, typename T> void reduceAs(Call &call, const ReducedDims &dims, const HostTensor &input, HostTensor &output) {
+template <Reduction R, typename T>
+void reduceAs(Call &call, const ReducedDims &dims, const HostTensor &input, HostTensor &output) {
   using C = Computed<T>;
   // Integers wrap as their sums modulo 2^64 do.
   using Sum = std::conditional_t<kIsFloat<T>, double, uint64_t>;
@@ -117,20 +118,26 @@ template <Reduction R, typename T> void reduceAs(Call &call, const ReducedDims &
   if constexpr (R == Reduction::Max || R == Reduction::Min) {
     constexpr bool isMax = R == Reduction::Max;
     reduce(
-        isMax ? least<C>() : greatest<C>(), [](C best, C each, int64_t) { return isMax ? larger(best, each) : smaller(best, each); },
+        isMax ? least<C>() : greatest<C>(),
+        [](C best, C each, int64_t) { return isMax ? larger(best, each) : smaller(best, each); },
         [&](int64_t j, C best) { y[j] = best; });
   } else if constexpr (R == Reduction::Sum || R == Reduction::SumSquare || R == Reduction::L1 || R == Reduction::Prod) {
     auto finish = [&](int64_t j, Sum sum) { y[j] = T(C(sum)); };
     if constexpr (R == Reduction::Sum)
-      reduce(Sum(0), [](Sum sum, C each, int64_t) { return sum + Sum(each); }, finish);
+      reduce(
+          Sum(0), [](Sum sum, C each, int64_t) { return sum + Sum(each); }, finish);
     else if constexpr (R == Reduction::Prod)
-      reduce(Sum(1), [](Sum sum, C each, int64_t) { return sum * Sum(each); }, finish);
+      reduce(
+          Sum(1), [](Sum sum, C each, int64_t) { return sum * Sum(each); }, finish);
     else if constexpr (R == Reduction::SumSquare)
-      reduce(Sum(0), [](Sum sum, C each, int64_t) { return sum + Sum(each) * Sum(each); }, finish);
+      reduce(
+          Sum(0), [](Sum sum, C each, int64_t) { return sum + Sum(each) * Sum(each); }, finish);
     else if constexpr (kIsFloat<T>)
-      reduce(Sum(0), [](Sum sum, C each, int64_t) { return sum + std::fabs(Sum(each)); }, finish);
+      reduce(
+          Sum(0), [](Sum sum, C each, int64_t) { return sum + std::fabs(Sum(each)); }, finish);
     else
-      reduce(Sum(0), [](Sum sum, C each, int64_t) { return each < 0 ? sum - Sum(each) : sum + Sum(each); }, finish);
+      reduce(
+          Sum(0), [](Sum sum, C each, int64_t) { return each < 0 ? sum - Sum(each) : sum + Sum(each); }, finish);
   } else if constexpr (R == Reduction::Mean) {
     if (dims.reduced == 0 && results > 0 && !kIsFloat<T>)
       call.fail("no elements have no mean; input 0 has shape " + textOf(input.shape));
@@ -241,7 +248,8 @@ void evaluateTopK(Call &call) {
   const bool isLargest = call.flagAttr("largest", true);
   const AroundAxis around(x.shape, axis);
   if (k < 0 || k > around.count)
-    call.fail("k is " + std::to_string(k) + ", but axis " + std::to_string(axis) + " has " + std::to_string(around.count) + " elements");
+    call.fail("k is " + std::to_string(k) + ", but axis " + std::to_string(axis) + " has " + std::to_string(around.count) +
+              " elements");
   Shape shape = x.shape;
   shape[size_t(axis)] = k;
   HostTensor &values = call.output(0, x.type, shape), &indices = call.output(1, ElementKind::I64, shape);
@@ -355,7 +363,8 @@ template <Soft S> void evaluateSoft(Call &call) {
               sum += terms[size_t(i)] = double(std::exp(C(row[i * around.inner] - best)));
             const double log = S == Soft::LogMax ? std::log(sum) : 0;
             for (int64_t i = 0; i < around.count; ++i)
-              result[i * around.inner] = S == Soft::LogMax ? C(double(row[i * around.inner] - best) - log) : C(terms[size_t(i)] / sum);
+              result[i * around.inner] =
+                  S == Soft::LogMax ? C(double(row[i * around.inner] - best) - log) : C(terms[size_t(i)] / sum);
           }
       }))
     failType(call, 0, x);

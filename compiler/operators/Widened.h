@@ -96,11 +96,13 @@ struct AroundAxis {
 };
 
 [[noreturn]] inline void failType(const Call &call, size_t input, const HostTensor &x) {
-  call.fail("input " + std::to_string(input) + " is of " + frontend::elementName(x.type) + ", which " + call.type() + " does not allow");
+  call.fail("input " + std::to_string(input) + " is of " + frontend::elementName(x.type) + ", which " + call.type() +
+            " does not allow");
 }
 inline void requireRank(const Call &call, size_t input, const HostTensor &x, size_t least) {
   if (x.shape.size() < least)
-    call.fail("input " + std::to_string(input) + " has shape " + textOf(x.shape) + ", expected a rank of at least " + std::to_string(least));
+    call.fail("input " + std::to_string(input) + " has shape " + textOf(x.shape) + ", expected a rank of at least " +
+              std::to_string(least));
 }
 inline void requireShape(const Call &call, size_t input, const HostTensor &x, const Shape &shape) {
   if (x.shape != shape)

@@ -31,7 +31,8 @@ Shape operators::spatialOf(const Call &call, size_t input) {
 Shape operators::kernelOf(const Call &call, const Shape &spatial, const Shape *given) {
   if (!given && !call.hasAttr("kernel_shape"))
     call.fail("attribute kernel_shape is missing");
-  const Shape kernel = given && !call.hasAttr("kernel_shape") ? *given : spatialAttr(call, "kernel_shape", spatial.size(), 1, 1);
+  const Shape kernel =
+      given && !call.hasAttr("kernel_shape") ? *given : spatialAttr(call, "kernel_shape", spatial.size(), 1, 1);
   if (given && kernel != *given)
     call.fail("kernel_shape is " + textOf(kernel) + ", but the weights' is " + textOf(*given));
   if (kernel.size() != spatial.size())
@@ -71,8 +72,8 @@ Windows operators::windowsOf(const Call &call, const Shape &spatial, const Shape
     }
     const int64_t room = spatial[dim] + windows.before[dim] + windows.after[dim] - reach;
     if (room < 0)
-      call.fail("a window of " + std::to_string(reach) + " does not fit in the padded spatial dim " + std::to_string(dim) + " of " +
-                std::to_string(room + reach));
+      call.fail("a window of " + std::to_string(reach) + " does not fit in the padded spatial dim " + std::to_string(dim) +
+                " of " + std::to_string(room + reach));
     windows.output[dim] = (ceil ? room + stride - 1 : room) / stride + 1;
     if (ceil && (windows.output[dim] - 1) * stride >= spatial[dim] + windows.before[dim])
       --windows.output[dim];
