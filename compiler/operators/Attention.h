@@ -16,7 +16,7 @@ template <typename T> struct Heads {
 
   Heads() = default;
   Heads(int64_t batch, int64_t heads, int64_t length, int64_t size)
-      : batch(batch), heads(heads), length(length), size(size), elements(size_t(countOf(Shape{batch, heads, length, size}))) {}
+      : batch(batch), heads(heads), length(length), size(size), elements(zeros<T>({batch, heads, length, size})) {}
   /// Of a tensor of rank 4 of this shape.
   explicit Heads(const HostTensor &x)
       : batch(x.shape[0]), heads(x.shape[1]), length(x.shape[2]), size(x.shape[3]), elements(realsOf<T>(x)) {}

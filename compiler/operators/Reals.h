@@ -7,6 +7,7 @@
 #ifndef COMPILER_OPERATORS_REALS_H
 #define COMPILER_OPERATORS_REALS_H
 
+#include "compiler/frontend/OnnxTensor.h"
 #include "compiler/operators/Elements.h"
 #include "compiler/operators/Operator.h"
 
@@ -47,6 +48,14 @@ template <typename T> HostTensor tensorOf(const std::vector<T> &values, ElementK
   HostTensor y = makeTensor(kind, shape);
   store(values, y);
   return y;
+}
+
+/// As many zeros as a tensor of `shape` has elements. Throws Error for more than a tensor may have.
+template <typename T> std::vector<T> zeros(const Shape &shape) {
+  const std::optional<int64_t> count = frontend::countTensorElements(shape);
+  if (!count)
+    throw Error{"numbers of shape " + textOf(shape) + " are needed, at most 2^31 elements are allowed"};
+  return std::vector<T>(static_cast<size_t>(*count));
 }
 
 /// c[m, n] += a[m, k] * b[k, n], row-major, without gaps.

@@ -187,9 +187,8 @@ static Layer readLayer(const Call &call, const RecurrentWeights &weights, int64_
 
 /// A state in, [directions, batch, hidden] or with the batch first; zeros if input `i` is left out.
 template <typename T> static std::vector<T> readState(const Call &call, const Layer &layer, size_t i, const char *name) {
-  const size_t count = size_t(layer.directions * layer.batch * layer.hidden);
   if (!call.has(i))
-    return std::vector<T>(count);
+    return zeros<T>({layer.directions, layer.batch, layer.hidden});
   const HostTensor &x = call.input(i);
   if (!layer.isBatchFirst) {
     requireShape(call, x, name, {layer.directions, layer.batch, layer.hidden});
@@ -211,15 +210,18 @@ template <typename T, typename Cell>
 static void runLayer(Call &call, const RecurrentWeights &weights, const Layer &layer, bool hasCellState, Cell &&cell) {
   const ElementKind kind = call.input(0).type;
   const int64_t hidden = layer.hidden, width = layer.gates * hidden, batch = layer.batch;
-  const std::vector<T> x = realsOf<T>(layer.isBatchFirst ? transposed(call.input(0), {1, 0, 2}) : call.input(0));
+  std::vector<T> x = realsOf<T>(layer.isBatchFirst ? transposed(call.input(0), {1, 0, 2}) : call.input(0));
+  if constexpr (std::is_same_v<T, float>)
+    if (weights.round)
+      weights.round(x.data(), int64_t(x.size()));
   const std::vector<T> w = realsOf<T>(weights.w), r = realsOf<T>(weights.r);
-  std::vector<T> bias(size_t(layer.directions * 2 * width));
+  std::vector<T> bias = zeros<T>({layer.directions, 2 * width});
   if (call.has(3))
     bias = realsOf<T>(call.input(3));
   std::vector<T> h = readState<T>(call, layer, 5, "initial_h"), c(h.size());
   if (hasCellState)
     c = readState<T>(call, layer, 6, "initial_c");
-  std::vector<T> y(size_t(layer.steps * layer.directions * batch * hidden));
+  std::vector<T> y = zeros<T>({layer.steps, layer.directions, batch, hidden});
   for (int64_t d = 0; d < layer.directions; ++d) {
     Direction<T> direction;
     direction.w = turned(w.data() + d * width * layer.inputs, width, layer.inputs);
@@ -227,7 +229,7 @@ static void runLayer(Call &call, const RecurrentWeights &weights, const Layer &l
     direction.wb.assign(bias.begin() + d * 2 * width, bias.begin() + d * 2 * width + width);
     direction.rb.assign(bias.begin() + d * 2 * width + width, bias.begin() + (d + 1) * 2 * width);
     direction.activations = layer.activations.data() + d * int64_t(layer.activations.size()) / layer.directions;
-    std::vector<T> xw(size_t(batch * width));
+    std::vector<T> xw(static_cast<size_t>(width));
     for (int64_t step = 0; step < layer.steps; ++step)
       for (int64_t b = 0; b < batch; ++b) {
         const int64_t length = layer.lengths[size_t(b)];
@@ -316,13 +318,17 @@ void operators::evaluateLstmWith(Call &call, const RecurrentWeights &weights) {
     requireShape(call, call.input(7), "P", {layer.directions, 3 * hidden});
   visitReal(call.input(0).type, [&](auto zero) {
     using T = decltype(zero);
-    std::vector<T> peepholes(size_t(layer.directions * 3 * hidden));
+    std::vector<T> peepholes = zeros<T>({layer.directions, 3 * hidden}), state(static_cast<size_t>(hidden));
     if (call.has(7))
       peepholes = realsOf<T>(call.input(7));
     runLayer<T>(call, weights, layer, true, [&](int64_t d, const Direction<T> &direction, T *xw, T *h, T *c) {
       const Activation &f = direction.activations[0], &g = direction.activations[1], &last = direction.activations[2];
       const T *p = peepholes.data() + d * 3 * hidden;
-      multiplyAdd(1, width, hidden, h, direction.r.data(), xw);
+      std::copy_n(h, hidden, state.begin());
+      if constexpr (std::is_same_v<T, float>)
+        if (weights.round)
+          weights.round(state.data(), hidden);
+      multiplyAdd(1, width, hidden, state.data(), direction.r.data(), xw);
       for (int64_t j = 0; j < width; ++j)
         xw[j] += direction.wb[size_t(j)] + direction.rb[size_t(j)];
       for (int64_t j = 0; j < hidden; ++j) {
@@ -382,13 +388,13 @@ static void evaluateLinearAttention(Call &call) {
     const std::vector<T> q = realsOf<T>(query), k = realsOf<T>(key), v = realsOf<T>(value);
     const std::vector<T> decay = isGated ? realsOf<T>(call.input(4)) : std::vector<T>();
     const std::vector<T> beta = isDelta ? realsOf<T>(call.input(5)) : std::vector<T>();
-    std::vector<T> states(size_t(batch * kvHeads * size * valueSize));
+    std::vector<T> states = zeros<T>({batch, kvHeads, size, valueSize});
     if (call.has(3))
       states = realsOf<T>(call.input(3));
     T scale = T(call.floatAttr("scale", 0.f));
     if (scale == 0)
       scale = 1 / std::sqrt(T(size));
-    std::vector<T> y(size_t(batch * steps * heads * valueSize)), update(static_cast<size_t>(valueSize));
+    std::vector<T> y = zeros<T>({batch, steps, heads, valueSize}), update(static_cast<size_t>(valueSize));
     for (int64_t b = 0; b < batch; ++b)
       for (int64_t t = 0; t < steps; ++t)
         for (int64_t h = 0; h < kvHeads; ++h) {
@@ -449,7 +455,7 @@ static void evaluateCausalConv(Call &call) {
   visitReal(x.type, [&](auto zero) {
     using T = decltype(zero);
     const std::vector<T> values = realsOf<T>(x), w = realsOf<T>(weight);
-    std::vector<T> bias(static_cast<size_t>(channels)), state(size_t(batch * channels * past)), y(values.size());
+    std::vector<T> bias(static_cast<size_t>(channels)), state = zeros<T>({batch, channels, past}), y(values.size());
     if (call.has(2))
       bias = realsOf<T>(call.input(2));
     if (call.has(3))

@@ -10,6 +10,8 @@ namespace tw::operators {
 /// W, [directions, gates * hidden, inputs], and R, [directions, gates * hidden, hidden].
 struct RecurrentWeights {
   const HostTensor &w, &r;
+  /// Rounds what they are multiplied with, all inputs or a state, to the grid that it is quantised to; null: nothing is.
+  void (*round)(float *x, int64_t count) = nullptr;
 };
 
 /// LSTM with weights of another place than inputs 1 and 2; B, sequence_lens, initial_h, initial_c and P are inputs 3 to 7.
