@@ -23,7 +23,9 @@ public:
   }
   RealNode &integer(const char *name, int64_t value) { return add(name, onnx::AttributeProto::INT).set_i(value), *this; }
   RealNode &real(const char *name, float value) { return add(name, onnx::AttributeProto::FLOAT).set_f(value), *this; }
-  RealNode &text(const char *name, const std::string &value) { return add(name, onnx::AttributeProto::STRING).set_s(value), *this; }
+  RealNode &text(const char *name, const std::string &value) {
+    return add(name, onnx::AttributeProto::STRING).set_s(value), *this;
+  }
   RealNode &integers(const char *name, const std::vector<int64_t> &values) {
     onnx::AttributeProto &attribute = add(name, onnx::AttributeProto::INTS);
     for (int64_t value : values)

@@ -75,7 +75,8 @@ template <typename Step> Sequence runSequence(const Parameters &p, int64_t d, bo
 }
 
 template <typename Step>
-void expectLayer(const std::vector<Value> &results, const Parameters &p, const std::vector<bool> &reversed, bool hasCell, Step &&stepOf) {
+void expectLayer(const std::vector<Value> &results, const Parameters &p, const std::vector<bool> &reversed, bool hasCell,
+                 Step &&stepOf) {
   const int64_t directions = int64_t(reversed.size());
   for (int64_t d = 0; d < directions; ++d)
     for (int64_t batch = 0; batch < kBatch; ++batch) {
@@ -99,7 +100,9 @@ TEST(Lstm, AllOfItInBothDirections) {
   auto bound = [&](double x) { return std::min(std::max(x, -clip), clip); };
   expectLayer(results, p, {false, true}, true, [&](int64_t batch) {
     return [&, batch](int64_t d, int64_t t, int64_t j, const std::vector<double> &h, double &c) {
-      auto gate = [&](int64_t g, double peephole) { return bound(p.input(d, g, j, t, batch) + p.state(d, g, j, h) + peephole); };
+      auto gate = [&](int64_t g, double peephole) {
+        return bound(p.input(d, g, j, t, batch) + p.state(d, g, j, h) + peephole);
+      };
       const double in = sigmoid(gate(0, at(p.p, {d, j}) * c)), forget = sigmoid(gate(2, at(p.p, {d, 2 * kHidden + j}) * c));
       c = forget * c + in * std::tanh(gate(3, 0));
       return sigmoid(gate(1, at(p.p, {d, kHidden + j}) * c)) * std::tanh(bound(c));
@@ -170,14 +173,16 @@ TEST(Recurrent, BadInputs) {
   auto message = [&](RealNode node, std::vector<Value> inputs) { return node.error(std::move(inputs)); };
   const std::vector<Value> good = {p.x, p.w, p.r, p.b};
   EXPECT_EQ(message(RealNode(":LSTM"), good), "");
-  EXPECT_EQ(message(RealNode(":LSTM").text("direction", "up"), good), "direction is \"up\", expected forward, reverse or bidirectional");
+  EXPECT_EQ(message(RealNode(":LSTM").text("direction", "up"), good),
+            "direction is \"up\", expected forward, reverse or bidirectional");
   EXPECT_EQ(message(RealNode(":LSTM").text("direction", "bidirectional"), good),
             "R has shape [1, 12, 3], expected [2, -1, -1] (-1: any)");
   EXPECT_EQ(message(RealNode(":LSTM").integer("hidden_size", 4), good), "hidden_size is 4, R has shape [1, 12, 3]");
   EXPECT_EQ(message(RealNode(":GRU"), good), "R has shape [1, 12, 3], expected [1, 9, 3]");
   EXPECT_EQ(message(RealNode(":LSTM").texts("activations", {"Tanh"}), good), "activations has 1 names, expected 3");
   EXPECT_EQ(message(RealNode(":LSTM").texts("activations", {"Tanh", "Tan", "Tanh"}), good), "activation \"tan\" is not known");
-  EXPECT_EQ(message(RealNode(":LSTM"), {p.x, p.w, p.r, p.b, integers({kBatch}, {1, 5, 1})}), "sequence_lens has 5, X has 4 steps");
+  EXPECT_EQ(message(RealNode(":LSTM"), {p.x, p.w, p.r, p.b, integers({kBatch}, {1, 5, 1})}),
+            "sequence_lens has 5, X has 4 steps");
   EXPECT_EQ(message(RealNode(":LSTM"), {p.x, p.w}), "input 2 is missing");
   EXPECT_EQ(message(RealNode(":LSTM"), {integers({1, 1, 1}, {0}), p.w, p.r}), "W has shape [1, 12, 2], expected [1, 12, 1]");
   EXPECT_EQ(message(RealNode(":LSTM"), {integers({1, 1, 2}, {0, 0}), p.w, p.r}), "a tensor is of int32, expected floats");
@@ -188,7 +193,8 @@ TEST(Recurrent, BadInputs) {
 //===----------------------------------------------------------------------===//
 
 /// softmax over the keys that count, of score(j), times value(j).
-template <typename Score, typename Counts, typename Of> double attend(int64_t keys, Score &&score, Counts &&counts, Of &&value) {
+template <typename Score, typename Counts, typename Of>
+double attend(int64_t keys, Score &&score, Counts &&counts, Of &&value) {
   double sum = 0, weighted = 0;
   for (int64_t j = 0; j < keys; ++j)
     if (counts(j)) {
@@ -206,7 +212,11 @@ TEST(Attention, SharedHeadsPastCapMaskAndCausal) {
   const HostTensor pastKey = random.reals({2, kvHeads, past, size}), pastValue = random.reals({2, kvHeads, past, size});
   const HostTensor mask = random.reals({heads, queries, keys});
   RealNode node(":Attention", 4);
-  node.integer("q_num_heads", heads).integer("kv_num_heads", kvHeads).integer("is_causal", 1).real("softcap", 0.7f).real("scale", 0.9f);
+  node.integer("q_num_heads", heads)
+      .integer("kv_num_heads", kvHeads)
+      .integer("is_causal", 1)
+      .real("softcap", 0.7f)
+      .real("scale", 0.9f);
   const std::vector<Value> results = node.runAll({q, k, v, mask, pastKey, pastValue});
   auto key = [&](const HostTensor &old, const HostTensor &added, int64_t b, int64_t h, int64_t j, int64_t d) {
     return j < past ? at(old, {b, h, j, d}) : at(added, {b, j - past, h * size + d});
@@ -219,12 +229,14 @@ TEST(Attention, SharedHeadsPastCapMaskAndCausal) {
         sum += at(q, {b, i, h * size + e}) * key(pastKey, k, b, group, j, e);
       return 0.7 * std::tanh(0.9 * sum / 0.7) + at(mask, {h, i, j});
     };
-    return attend(keys, score, [&](int64_t j) { return j <= past + i; }, [&](int64_t j) { return key(pastValue, v, b, group, j, d); });
+    return attend(
+        keys, score, [&](int64_t j) { return j <= past + i; }, [&](int64_t j) { return key(pastValue, v, b, group, j, d); });
   });
-  expectElements(*results[1].tensor, {2, kvHeads, keys, size},
-                 [&](const Shape &i) { return key(pastKey, k, i[0], i[1], i[2], i[3]); }, 0);
-  expectElements(*results[2].tensor, {2, kvHeads, keys, size},
-                 [&](const Shape &i) { return key(pastValue, v, i[0], i[1], i[2], i[3]); }, 0);
+  expectElements(
+      *results[1].tensor, {2, kvHeads, keys, size}, [&](const Shape &i) { return key(pastKey, k, i[0], i[1], i[2], i[3]); }, 0);
+  expectElements(
+      *results[2].tensor, {2, kvHeads, keys, size}, [&](const Shape &i) { return key(pastValue, v, i[0], i[1], i[2], i[3]); },
+      0);
 }
 
 TEST(Attention, BadInputs) {
@@ -232,12 +244,15 @@ TEST(Attention, BadInputs) {
   const HostTensor q = random.reals({1, 4, 2, 8}), k = random.reals({1, 2, 3, 8}), v = random.reals({1, 2, 3, 8});
   RealNode node(":Attention");
   EXPECT_EQ(node.error({q, k, v}), "");
-  EXPECT_EQ(node.error({q, random.reals({1, 3, 3, 8}), random.reals({1, 3, 3, 8})}),
-            "Q, K and V have [batch, heads, length, size] [1, 4, 2, 8], [1, 3, 3, 8] and [1, 3, 3, 8], which do not fit together");
+  EXPECT_EQ(
+      node.error({q, random.reals({1, 3, 3, 8}), random.reals({1, 3, 3, 8})}),
+      "Q, K and V have [batch, heads, length, size] [1, 4, 2, 8], [1, 3, 3, 8] and [1, 3, 3, 8], which do not fit together");
   EXPECT_EQ(node.error({q, k, v, random.reals({2, 2})}), "");
-  EXPECT_EQ(node.error({q, k, v, random.reals({3, 3})}), "attn_mask has shape [3, 3], expected one that broadcasts to [1, 4, 2, 3]");
+  EXPECT_EQ(node.error({q, k, v, random.reals({3, 3})}),
+            "attn_mask has shape [3, 3], expected one that broadcasts to [1, 4, 2, 3]");
   EXPECT_EQ(node.error({q, k, v, Value(), k}), "only one of past_key and past_value is given");
-  EXPECT_EQ(node.error({q, k, v, Value(), Value(), Value(), integers({1}, {4}, ElementKind::I64)}), "nonpad_kv_seqlen has 4 for 3 keys");
+  EXPECT_EQ(node.error({q, k, v, Value(), Value(), Value(), integers({1}, {4}, ElementKind::I64)}),
+            "nonpad_kv_seqlen has 4 for 3 keys");
   EXPECT_EQ(RealNode(":Attention").error({random.reals({1, 2, 8}), random.reals({1, 3, 8}), random.reals({1, 3, 8})}),
             "attribute q_num_heads is missing");
 }
@@ -264,7 +279,8 @@ TEST(RotaryEmbedding, PairsAreComplexNumbers) {
       const auto turned = z * std::polar(1.0, at(angles, {positions[size_t(i[2])], pair}));
       return part ? turned.imag() : turned.real();
     });
-    EXPECT_EQ(node.error({x, c, s, integers({1, 3}, {0, 5, 0}, ElementKind::I64)}), "position 5 is used, cos_cache has shape [5, 2]");
+    EXPECT_EQ(node.error({x, c, s, integers({1, 3}, {0, 5, 0}, ElementKind::I64)}),
+              "position 5 is used, cos_cache has shape [5, 2]");
   }
 }
 

@@ -26,12 +26,17 @@ TEST(RuntimeActivations, Elements) {
   expectElements(RealNode("com.microsoft:Gelu").run({x}), x.shape, [&](const Shape &i) { return gelu(at(x, i)); });
   expectElements(RealNode("com.microsoft:BiasGelu").run({x, bias}), x.shape, [&](const Shape &i) { return gelu(shifted(i)); });
   expectElements(RealNode("com.microsoft:FastGelu").run({x}), x.shape, [&](const Shape &i) { return fastGelu(at(x, i)); });
-  expectElements(RealNode("com.microsoft:FastGelu").run({x, bias}), x.shape, [&](const Shape &i) { return fastGelu(shifted(i)); });
-  expectElements(RealNode("com.microsoft:QuickGelu").run({x}), x.shape, [&](const Shape &i) { return at(x, i) * sigmoid(1.702 * at(x, i)); });
-  expectElements(RealNode("com.microsoft:BiasAdd").run({x, bias, skip}), x.shape, [&](const Shape &i) { return shifted(i) + at(skip, i); });
-  expectElements(RealNode("com.microsoft:BiasSplitGelu").run({x, bias}), {2, 3, 2},
-                 [&](const Shape &i) { return shifted(i) * gelu(shifted({i[0], i[1], i[2] + 2})); });
-  expectElements(RealNode(":Affine").real("alpha", 2).real("beta", 3).run({x}), x.shape, [&](const Shape &i) { return 2 * at(x, i) + 3; });
+  expectElements(RealNode("com.microsoft:FastGelu").run({x, bias}), x.shape,
+                 [&](const Shape &i) { return fastGelu(shifted(i)); });
+  expectElements(RealNode("com.microsoft:QuickGelu").run({x}), x.shape,
+                 [&](const Shape &i) { return at(x, i) * sigmoid(1.702 * at(x, i)); });
+  expectElements(RealNode("com.microsoft:BiasAdd").run({x, bias, skip}), x.shape,
+                 [&](const Shape &i) { return shifted(i) + at(skip, i); });
+  expectElements(RealNode("com.microsoft:BiasSplitGelu").run({x, bias}), {2, 3, 2}, [&](const Shape &i) {
+    return shifted(i) * gelu(shifted({i[0], i[1], i[2] + 2}));
+  });
+  expectElements(RealNode(":Affine").real("alpha", 2).real("beta", 3).run({x}), x.shape,
+                 [&](const Shape &i) { return 2 * at(x, i) + 3; });
   expectElements(RealNode(":ScaledTanh").real("alpha", 2).real("beta", 3).run({x}), x.shape,
                  [&](const Shape &i) { return 2 * std::tanh(3 * at(x, i)); });
   expectElements(RealNode(":ParametricSoftplus").real("alpha", 2).real("beta", 3).run({x}), x.shape,
@@ -57,9 +62,11 @@ TEST(FusedMatMul, TurnsOfMatricesAndBatches) {
   expectElements(y, {2, 3, 4, 6}, product);
   // With its first dim behind the batch dims, a is [m, b0, b1, k].
   const HostTensor behind = transposed(a, {2, 0, 1, 3});
-  const RealNode batched = RealNode("com.microsoft:FusedMatMul").integer("transB", 1).integer("transBatchA", 1).real("alpha", 0.5f);
+  const RealNode batched =
+      RealNode("com.microsoft:FusedMatMul").integer("transB", 1).integer("transBatchA", 1).real("alpha", 0.5f);
   expectElements(batched.run({behind, b}), {2, 3, 4, 6}, product);
-  EXPECT_EQ(RealNode("com.microsoft:TransposeMatMul").error({a, b}), "matrices of shapes [2, 3, 4, 5] and [3, 6, 5] have no product");
+  EXPECT_EQ(RealNode("com.microsoft:TransposeMatMul").error({a, b}),
+            "matrices of shapes [2, 3, 4, 5] and [3, 6, 5] have no product");
 }
 
 TEST(FusedGemm, ActivationsBehindTheSum) {
@@ -97,8 +104,8 @@ template <typename X> double normal(X &&x, int64_t count, int64_t at, double eps
 
 TEST(SkipNorms, LayerAndSimplified) {
   RandomTensors random;
-  const HostTensor x = random.reals({2, 3, 4}), skip = random.reals({3, 4}), gamma = random.reals({4}), beta = random.reals({4}),
-                   bias = random.reals({4});
+  const HostTensor x = random.reals({2, 3, 4}), skip = random.reals({3, 4}), gamma = random.reals({4}),
+                   beta = random.reals({4}), bias = random.reals({4});
   auto sum = [&](const Shape &i) { return at(x, i) + at(skip, {i[1], i[2]}) + at(bias, {i[2]}); };
   for (bool hasMean : {true, false}) {
     RealNode node(hasMean ? "com.microsoft:SkipLayerNormalization" : "com.microsoft:SkipSimplifiedLayerNormalization", 4);
@@ -111,9 +118,10 @@ TEST(SkipNorms, LayerAndSimplified) {
     });
     expectElements(*results[3].tensor, x.shape, sum);
   }
-  expectElements(RealNode(":SimplifiedLayerNormalization").real("epsilon", 0.01f).run({x, gamma}), x.shape, [&](const Shape &i) {
-    return normal([&](int64_t j) { return at(x, {i[0], i[1], j}); }, 4, i[2], 0.01, false) * at(gamma, {i[2]});
-  });
+  expectElements(RealNode(":SimplifiedLayerNormalization").real("epsilon", 0.01f).run({x, gamma}), x.shape,
+                 [&](const Shape &i) {
+                   return normal([&](int64_t j) { return at(x, {i[0], i[1], j}); }, 4, i[2], 0.01, false) * at(gamma, {i[2]});
+                 });
   EXPECT_EQ(RealNode("com.microsoft:SkipLayerNormalization").error({x, random.reals({2, 4}), gamma}),
             "shapes [2, 3, 4] and [2, 4] do not broadcast");
   EXPECT_EQ(RealNode("com.microsoft:SkipLayerNormalization").error({x, x, skip}), "gamma has shape [3, 4], expected [4]");
@@ -121,12 +129,15 @@ TEST(SkipNorms, LayerAndSimplified) {
 
 TEST(GroupNorm, BothLayouts) {
   RandomTensors random;
-  const HostTensor x = random.reals({2, 3, 2, 4}), gamma = random.reals({4}), beta = random.reals({4}), skip = random.reals({2, 4}),
-                   bias = random.reals({4});
+  const HostTensor x = random.reals({2, 3, 2, 4}), gamma = random.reals({4}), beta = random.reals({4}),
+                   skip = random.reals({2, 4}), bias = random.reals({4});
   auto normed = [&](const Shape &i, auto &&element) {
     const int64_t group = i[3] / 2;
-    const double y = normal([&](int64_t k) { return element(Shape{i[0], k / 4, k / 2 % 2, group * 2 + k % 2}); }, 12,
-                            (i[1] * 2 + i[2]) * 2 + i[3] % 2, 0.01) *
+    const double y = normal(
+                         [&](int64_t k) {
+                           return element(Shape{i[0], k / 4, k / 2 % 2, group * 2 + k % 2});
+                         },
+                         12, (i[1] * 2 + i[2]) * 2 + i[3] % 2, 0.01) *
                          at(gamma, {i[3]}) +
                      at(beta, {i[3]});
     return y * sigmoid(y);
@@ -150,9 +161,9 @@ TEST(GroupNorm, BothLayouts) {
 
 TEST(EmbedLayerNormalization, SumsOfRows) {
   RandomTensors random;
-  const HostTensor ids = integers({2, 3}, {4, 0, 2, 1, 1, 3}), segments = integers({2, 3}, {0, 0, 1, 1, 0, 1}), words = random.reals({5, 4}),
-                   positions = random.reals({6, 4}), table = random.reals({2, 4}), gamma = random.reals({4}), beta = random.reals({4}),
-                   mask = integers({2, 3}, {1, 1, 0, 1, 1, 1});
+  const HostTensor ids = integers({2, 3}, {4, 0, 2, 1, 1, 3}), segments = integers({2, 3}, {0, 0, 1, 1, 0, 1}),
+                   words = random.reals({5, 4}), positions = random.reals({6, 4}), table = random.reals({2, 4}),
+                   gamma = random.reals({4}), beta = random.reals({4}), mask = integers({2, 3}, {1, 1, 0, 1, 1, 1});
   RealNode node("com.microsoft:EmbedLayerNormalization", 3);
   node.real("epsilon", 0.01f);
   const std::vector<Value> results =
@@ -209,7 +220,8 @@ TEST(RuntimeOthers, CropAndResizeOfAPlane) {
     const double u = 8 * (at(rois, {i[0], 1}) + double(i[3]) * (at(rois, {i[0], 3}) - at(rois, {i[0], 1})));
     return v > 4 || u > 8 ? -1 : 10 * v + u;
   });
-  EXPECT_EQ(node.error({x, rois, integers({2}, {0, 1}), integers({2}, {3, 2})}), "batch_indices has 1, X has shape [1, 1, 5, 9]");
+  EXPECT_EQ(node.error({x, rois, integers({2}, {0, 1}), integers({2}, {3, 2})}),
+            "batch_indices has 1, X has shape [1, 1, 5, 9]");
 }
 
 } // namespace
