@@ -15,11 +15,11 @@ struct LinearModel {
   size_t targets = 0, features = 0;
 
   LinearModel(const Call &call, size_t targets, int64_t features)
-      : coefficients(call.floatsAttr("coefficients")), intercepts(call.floatsAttr("intercepts", std::vector<float>())), targets(targets),
-        features(size_t(features)) {
+      : coefficients(call.floatsAttr("coefficients")), intercepts(call.floatsAttr("intercepts", std::vector<float>())),
+        targets(targets), features(size_t(features)) {
     if (targets == 0 || coefficients.size() / targets != this->features || coefficients.size() % targets != 0)
-      call.fail("there are " + std::to_string(coefficients.size()) + " coefficients for " + std::to_string(targets) + " targets and " +
-                std::to_string(features) + " features");
+      call.fail("there are " + std::to_string(coefficients.size()) + " coefficients for " + std::to_string(targets) +
+                " targets and " + std::to_string(features) + " features");
     if (!intercepts.empty() && intercepts.size() != targets)
       call.fail("there are " + std::to_string(intercepts.size()) + " intercepts for " + std::to_string(targets) + " targets");
   }
@@ -132,7 +132,8 @@ void evaluateSvmRegressor(Call &call) {
                : int64_t(coefficients.size()) != count || int64_t(vectors.size()) / count != rows.features ||
                      int64_t(vectors.size()) % count != 0)
     call.fail("there are " + std::to_string(coefficients.size()) + " coefficients and " + std::to_string(vectors.size()) +
-              " numbers of support vectors for " + std::to_string(count) + " vectors of " + std::to_string(rows.features) + " features");
+              " numbers of support vectors for " + std::to_string(count) + " vectors of " + std::to_string(rows.features) +
+              " features");
   const bool isOneClass = call.flagAttr("one_class", false);
   HostTensor &y = call.output(0, ElementKind::F32, {rows.count, 1});
   for (int64_t i = 0; i < rows.count; ++i) {
@@ -205,8 +206,8 @@ struct VectorMachine {
     }
     if (vectors.size() != total * size_t(features) || coefficients.size() < total * (classes - 1))
       call.fail("there are " + std::to_string(coefficients.size()) + " coefficients and " + std::to_string(vectors.size()) +
-                " numbers of support vectors for " + std::to_string(total) + " vectors of " + std::to_string(features) + " features and " +
-                std::to_string(classes) + " classes");
+                " numbers of support vectors for " + std::to_string(total) + " vectors of " + std::to_string(features) +
+                " features and " + std::to_string(classes) + " classes");
     const size_t pairs = classes * (classes - 1) / 2;
     if (rho.size() < pairs || probA.size() != probB.size() || (!probA.empty() && probA.size() < pairs))
       call.fail("rho, prob_a and prob_b have " + std::to_string(rho.size()) + ", " + std::to_string(probA.size()) + " and " +
@@ -258,8 +259,8 @@ void evaluateSvmClassifier(Call &call) {
     // Without support vectors, a linear model with one intercept.
     const std::vector<float> coefficients = call.floatsAttr("coefficients"), rho = call.floatsAttr("rho");
     if (rho.empty() || coefficients.size() / classes != size_t(rows.features) || coefficients.size() % classes != 0)
-      call.fail("there are " + std::to_string(coefficients.size()) + " coefficients and " + std::to_string(rho.size()) + " of rho for " +
-                std::to_string(classes) + " classes and " + std::to_string(rows.features) + " features");
+      call.fail("there are " + std::to_string(coefficients.size()) + " coefficients and " + std::to_string(rho.size()) +
+                " of rho for " + std::to_string(classes) + " classes and " + std::to_string(rows.features) + " features");
     Kernel linear = kernel;
     linear.type = "LINEAR";
     HostTensor &z = call.output(1, ElementKind::F32, {rows.count, int64_t(classes)});

@@ -76,7 +76,8 @@ void evaluateRoiAlign(Call &call) {
   const std::string mode = call.stringAttr("mode", "avg");
   if (mode != "avg" && mode != "max")
     call.fail("mode is \"" + mode + "\", expected avg or max");
-  const std::string position = call.opset() >= 16 ? call.stringAttr("coordinate_transformation_mode", "half_pixel") : "output_half_pixel";
+  const std::string position =
+      call.opset() >= 16 ? call.stringAttr("coordinate_transformation_mode", "half_pixel") : "output_half_pixel";
   if (position != "half_pixel" && position != "output_half_pixel")
     call.fail("coordinate_transformation_mode is \"" + position + "\", expected half_pixel or output_half_pixel");
   const bool isHalf = position == "half_pixel", isMax = mode == "max";
@@ -244,8 +245,8 @@ void evaluateNonMaxSuppression(Call &call) {
       // Centre: x, y, width, height; else two opposite corners: y, x, y, x.
       all[size_t(i)] = isCenter ? Box{number[1] - number[3] / 2, number[0] - number[2] / 2, number[1] + number[3] / 2,
                                       number[0] + number[2] / 2}
-                                : Box{std::min(number[0], number[2]), std::min(number[1], number[3]), std::max(number[0], number[2]),
-                                      std::max(number[1], number[3])};
+                                : Box{std::min(number[0], number[2]), std::min(number[1], number[3]),
+                                      std::max(number[0], number[2]), std::max(number[1], number[3])};
     }
     for (int64_t c = 0; c < classes; ++c) {
       std::vector<int64_t> order;
@@ -260,7 +261,8 @@ void evaluateNonMaxSuppression(Call &call) {
       for (int64_t i : order) {
         if (int64_t(kept.size()) >= most)
           break;
-        if (std::any_of(kept.begin(), kept.end(), [&](int64_t other) { return overlap(all[size_t(i)], all[size_t(other)]) > limit; }))
+        if (std::any_of(kept.begin(), kept.end(),
+                        [&](int64_t other) { return overlap(all[size_t(i)], all[size_t(other)]) > limit; }))
           continue;
         kept.push_back(i);
         selected.insert(selected.end(), {batch, c, i});
@@ -292,8 +294,9 @@ void evaluateCol2Im(Call &call) {
   Shape places;
   double columns = 1, blockSize = 1;
   for (size_t i = 0; i < rank; ++i) {
-    if (image[i] < 1 || block[i] < 1 || dilations[i] < 1 || strides[i] < 1 || pads[i] < 0 || pads[rank + i] < 0 || image[i] > kMost ||
-        block[i] > kMost || dilations[i] > kMost || strides[i] > kMost || pads[i] > kMost || pads[rank + i] > kMost)
+    if (image[i] < 1 || block[i] < 1 || dilations[i] < 1 || strides[i] < 1 || pads[i] < 0 || pads[rank + i] < 0 ||
+        image[i] > kMost || block[i] > kMost || dilations[i] > kMost || strides[i] > kMost || pads[i] > kMost ||
+        pads[rank + i] > kMost)
       call.fail("image_shape, block_shape, dilations and strides must be 1 to 2^31 - 1, and pads no negative numbers");
     const int64_t room = image[i] + pads[i] + pads[rank + i] - (dilations[i] * (block[i] - 1) + 1);
     if (room < 0)
@@ -303,8 +306,8 @@ void evaluateCol2Im(Call &call) {
     blockSize *= double(block[i]);
   }
   if (columns != double(x.shape[2]) || blockSize > double(kMost) || x.shape[1] % int64_t(blockSize) != 0)
-    call.fail("input has shape " + textOf(x.shape) + ", expected [batches, channels * " + textOf(block) + ", product of " + textOf(places) +
-              "]");
+    call.fail("input has shape " + textOf(x.shape) + ", expected [batches, channels * " + textOf(block) + ", product of " +
+              textOf(places) + "]");
   const int64_t channels = x.shape[1] / int64_t(blockSize);
   Shape shape = {x.shape[0], channels};
   shape.insert(shape.end(), image.begin(), image.end());

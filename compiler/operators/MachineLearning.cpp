@@ -112,7 +112,8 @@ private:
 void mapElements(Call &call, const HostTensor &keys, const HostTensor &values, const HostTensor &other) {
   const HostTensor &x = call.input(0);
   if (x.type != keys.type)
-    call.fail(std::string("input is ") + frontend::elementName(x.type) + " and the keys are " + frontend::elementName(keys.type));
+    call.fail(std::string("input is ") + frontend::elementName(x.type) + " and the keys are " +
+              frontend::elementName(keys.type));
   if (countOf(keys) != countOf(values))
     call.fail("there are " + std::to_string(countOf(keys)) + " keys and " + std::to_string(countOf(values)) + " values");
   const Keys known(keys);
@@ -183,7 +184,8 @@ void evaluateOneHotEncoder(Call &call) {
   const HostTensor &given = call.input(0);
   const bool isOfStrings = given.type == ElementKind::String;
   const HostTensor x = isOfStrings ? given : toKind(given, ElementKind::I64);
-  const HostTensor categories = isOfStrings ? makeStrings(call.stringsAttr("cats_strings")) : makeInts(call.intsAttr("cats_int64s"));
+  const HostTensor categories =
+      isOfStrings ? makeStrings(call.stringsAttr("cats_strings")) : makeInts(call.intsAttr("cats_int64s"));
   const Keys known(categories);
   const int64_t count = countOf(categories);
   Shape shape = x.shape;
@@ -211,7 +213,8 @@ void evaluateFeatureVectorizer(Call &call) {
     call.fail("it has no inputs");
   const std::vector<int64_t> sizes = call.intsAttr("inputdimensions", std::vector<int64_t>());
   if (!sizes.empty() && sizes.size() != call.numInputs())
-    call.fail("inputdimensions has " + std::to_string(sizes.size()) + " sizes for " + std::to_string(call.numInputs()) + " inputs");
+    call.fail("inputdimensions has " + std::to_string(sizes.size()) + " sizes for " + std::to_string(call.numInputs()) +
+              " inputs");
   std::vector<Rows> parts;
   std::vector<int64_t> widths;
   int64_t width = 0;
@@ -285,13 +288,15 @@ void evaluateScaler(Call &call) {
   const HostTensor &x = call.input(0);
   requireNumbers(call, x);
   const int64_t features = featuresOf(x);
-  const std::vector<float> offset = call.floatsAttr("offset", std::vector<float>{0}), scale = call.floatsAttr("scale", std::vector<float>{1});
+  const std::vector<float> offset = call.floatsAttr("offset", std::vector<float>{0}),
+                           scale = call.floatsAttr("scale", std::vector<float>{1});
   requireOnePerFeature(call, "offset", offset.size(), features);
   requireOnePerFeature(call, "scale", scale.size(), features);
   HostTensor &y = call.output(0, ElementKind::F32, x.shape);
   for (int64_t i = 0; i < countOf(x); ++i)
-    setReal(y, i, (realAt(x, i) - double(offset[offset.size() == 1 ? 0 : size_t(i % features)])) *
-                      double(scale[scale.size() == 1 ? 0 : size_t(i % features)]));
+    setReal(y, i,
+            (realAt(x, i) - double(offset[offset.size() == 1 ? 0 : size_t(i % features)])) *
+                double(scale[scale.size() == 1 ? 0 : size_t(i % features)]));
 }
 
 } // namespace
@@ -359,7 +364,8 @@ void operators::transform(std::vector<double> &scores, PostTransform kind) {
     double sum = 0;
     for (double &score : scores) {
       // Scores of zero stay zero.
-      score = kind == PostTransform::SoftmaxZero && std::fabs(score) <= 1e-7 ? score * std::exp(-largest) : std::exp(score - largest);
+      score = kind == PostTransform::SoftmaxZero && std::fabs(score) <= 1e-7 ? score * std::exp(-largest)
+                                                                             : std::exp(score - largest);
       sum += score;
     }
     for (double &score : scores)
@@ -370,10 +376,11 @@ void operators::transform(std::vector<double> &scores, PostTransform kind) {
 }
 
 Labels::Labels(const Call &call, const char *stringsName, const char *intsName)
-    : strings(call.stringsAttr(stringsName, std::vector<std::string>())), ints(call.intsAttr(intsName, std::vector<int64_t>())) {
+    : strings(call.stringsAttr(stringsName, std::vector<std::string>())),
+      ints(call.intsAttr(intsName, std::vector<int64_t>())) {
   if (strings.empty() == ints.empty())
-    call.fail(std::string(strings.empty() ? "neither " : "both ") + stringsName + (strings.empty() ? " nor " : " and ") + intsName +
-              (strings.empty() ? " is given" : " are given"));
+    call.fail(std::string(strings.empty() ? "neither " : "both ") + stringsName + (strings.empty() ? " nor " : " and ") +
+              intsName + (strings.empty() ? " is given" : " are given"));
 }
 
 HostTensor &Labels::makeOutput(Call &call, int64_t count) const {

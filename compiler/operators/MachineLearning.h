@@ -8,9 +8,9 @@
 
 namespace tw::operators {
 
-void addTrees(Table &table);      ///< TreeEnsemble, TreeEnsembleClassifier, TreeEnsembleRegressor
+void addTrees(Table &table);       ///< TreeEnsemble, TreeEnsembleClassifier, TreeEnsembleRegressor
 void addClassifiers(Table &table); ///< LinearClassifier, LinearRegressor, SVMClassifier, SVMRegressor
-void addTraining(Table &table);   ///< ai.onnx.preview.training
+void addTraining(Table &table);    ///< ai.onnx.preview.training
 
 /// A tensor of one or two dims, [n, c] or [c], as rows of features.
 struct Rows {

@@ -418,21 +418,20 @@ private:
   bool namedClass(Ranges &ranges) {
     if (!sees("[:"))
       return false;
-    static const std::pair<const char *, Ranges> known[] = {
-        {"alnum", {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}},
-        {"alpha", {{'A', 'Z'}, {'a', 'z'}}},
-        {"ascii", {{0, 127}}},
-        {"blank", {{'\t', '\t'}, {' ', ' '}}},
-        {"cntrl", {{0, 31}, {127, 127}}},
-        {"digit", {{'0', '9'}}},
-        {"graph", {{'!', '~'}}},
-        {"lower", {{'a', 'z'}}},
-        {"print", {{' ', '~'}}},
-        {"punct", {{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}}},
-        {"space", {{'\t', '\r'}, {' ', ' '}}},
-        {"upper", {{'A', 'Z'}}},
-        {"word", {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}},
-        {"xdigit", {{'0', '9'}, {'A', 'F'}, {'a', 'f'}}}};
+    static const std::pair<const char *, Ranges> known[] = {{"alnum", {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}},
+                                                            {"alpha", {{'A', 'Z'}, {'a', 'z'}}},
+                                                            {"ascii", {{0, 127}}},
+                                                            {"blank", {{'\t', '\t'}, {' ', ' '}}},
+                                                            {"cntrl", {{0, 31}, {127, 127}}},
+                                                            {"digit", {{'0', '9'}}},
+                                                            {"graph", {{'!', '~'}}},
+                                                            {"lower", {{'a', 'z'}}},
+                                                            {"print", {{' ', '~'}}},
+                                                            {"punct", {{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}}},
+                                                            {"space", {{'\t', '\r'}, {' ', ' '}}},
+                                                            {"upper", {{'A', 'Z'}}},
+                                                            {"word", {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}},
+                                                            {"xdigit", {{'0', '9'}, {'A', 'F'}, {'a', 'f'}}}};
     for (const auto &[name, found] : known)
       for (bool isNegated : {false, true})
         if (takes(((isNegated ? "[:^" : "[:") + std::string(name) + ":]").c_str())) {
@@ -522,9 +521,7 @@ Regex::Regex(const std::string &pattern) { Parser(pattern, program); }
 
 bool Regex::matchesAll(const std::string &given) const {
   const std::vector<uint32_t> text = codePoints(given);
-  auto isWord = [&](size_t i) {
-    return i < text.size() && text[i] < 0x80 && (std::isalnum(int(text[i])) || text[i] == '_');
-  };
+  auto isWord = [&](size_t i) { return i < text.size() && text[i] < 0x80 && (std::isalnum(int(text[i])) || text[i] == '_'); };
   // Instructions that wait for the code point at `i`, each once.
   std::vector<size_t> current, next, stack, seenAt(program.size(), SIZE_MAX);
   bool isMatched = false;

@@ -17,7 +17,15 @@ using namespace tw::operators;
 namespace {
 
 enum class Mode { Nearest, Linear, Cubic };
-enum class Position { HalfPixel, HalfPixelSymmetric, PytorchHalfPixel, AlignCorners, Asymmetric, TfHalfPixelForNearest, TfCropAndResize };
+enum class Position {
+  HalfPixel,
+  HalfPixelSymmetric,
+  PytorchHalfPixel,
+  AlignCorners,
+  Asymmetric,
+  TfHalfPixelForNearest,
+  TfCropAndResize
+};
 /// Up is that of Resize 10: what enlarges rounds down, what shrinks rounds up.
 enum class Rounding { PreferFloor, PreferCeil, Floor, Ceil, Simple };
 
@@ -111,7 +119,8 @@ Samples samplesOf(const Call &call, const Axis &axis, const Settings &settings) 
   const double support = (settings.mode == Mode::Cubic ? 2 : 1) / stretch;
   if (settings.mode != Mode::Nearest) {
     if (!(support <= 4.0 * double(axis.in) + 16))
-      call.fail("the scale " + std::to_string(axis.scale) + " is too small for antialiasing " + std::to_string(axis.in) + " elements");
+      call.fail("the scale " + std::to_string(axis.scale) + " is too small for antialiasing " + std::to_string(axis.in) +
+                " elements");
     samples.count = 2 * int64_t(std::ceil(support));
   }
   if (axis.out > 0 && samples.count > std::numeric_limits<int32_t>::max() / axis.out)
@@ -358,7 +367,8 @@ std::vector<Axis> axesOf(const HostTensor &x) {
 }
 
 /// Precondition: as many sizes as chosen axes.
-void setSizes(const Call &call, std::vector<Axis> &axes, const std::vector<int64_t> &chosen, const std::vector<int64_t> &sizes) {
+void setSizes(const Call &call, std::vector<Axis> &axes, const std::vector<int64_t> &chosen,
+              const std::vector<int64_t> &sizes) {
   const std::string policy = call.stringAttr("keep_aspect_ratio_policy", "stretch");
   if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller")
     call.fail("keep_aspect_ratio_policy is \"" + policy + "\", expected stretch, not_larger or not_smaller");
@@ -431,7 +441,8 @@ void evaluateResize(Call &call) {
       call.fail("tf_crop_and_resize needs a region of interest");
     const HostTensor &roi = call.input(1);
     if (countOf(roi) != 2 * int64_t(chosen.size()))
-      call.fail("the region of interest has " + std::to_string(countOf(roi)) + " numbers for " + std::to_string(chosen.size()) + " axes");
+      call.fail("the region of interest has " + std::to_string(countOf(roi)) + " numbers for " + std::to_string(chosen.size()) +
+                " axes");
     for (size_t i = 0; i < chosen.size(); ++i) {
       axes[size_t(chosen[i])].start = realAt(roi, int64_t(i));
       axes[size_t(chosen[i])].end = realAt(roi, int64_t(i + chosen.size()));

@@ -87,7 +87,8 @@ struct Grid {
 void evaluateGridSample(Call &call) {
   const HostTensor &x = call.input(0), &grid = call.input(1);
   const size_t rank = x.shape.size() < 2 ? 0 : x.shape.size() - 2;
-  if (rank < 1 || rank > 8 || grid.shape.size() != rank + 2 || grid.shape.back() != int64_t(rank) || grid.shape[0] != x.shape[0])
+  if (rank < 1 || rank > 8 || grid.shape.size() != rank + 2 || grid.shape.back() != int64_t(rank) ||
+      grid.shape[0] != x.shape[0])
     call.fail("input has shape " + textOf(x.shape) + " and the grid " + textOf(grid.shape) +
               ", expected [n, channels, ...] of rank r + 2 and [n, ..., r]");
   Grid sampler;

@@ -117,7 +117,8 @@ void evaluateDft(Call &call) {
   requireFloat(call, x);
   const int64_t rank = int64_t(x.shape.size());
   if (rank < 2 || (x.shape.back() != 1 && x.shape.back() != 2))
-    call.fail("input has shape " + textOf(x.shape) + ", expected a last dim of 1 for real or 2 for complex numbers, and one before");
+    call.fail("input has shape " + textOf(x.shape) +
+              ", expected a last dim of 1 for real or 2 for complex numbers, and one before");
   const int64_t given = call.opset() < 20 ? call.intAttr("axis", 1) : call.has(2) ? call.intScalar(2) : -2;
   const int64_t axis = call.axis(given, rank);
   if (axis == rank - 1)
@@ -129,7 +130,11 @@ void evaluateDft(Call &call) {
   if (isToReal && !isComplex)
     call.fail("the inverse of a onesided transform needs complex numbers");
   const int64_t in = x.shape[size_t(axis)];
-  const int64_t length = lengthOf(call, call.has(1) ? call.intScalar(1) : isToReal ? 2 * (in - 1) : in, "the transform's length");
+  const int64_t length = lengthOf(call,
+                                  call.has(1) ? call.intScalar(1)
+                                  : isToReal  ? 2 * (in - 1)
+                                              : in,
+                                  "the transform's length");
   const int64_t half = length / 2 + 1;
   Shape shape = x.shape;
   shape[size_t(axis)] = isOnesided && !isInverse ? half : length;

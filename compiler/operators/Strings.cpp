@@ -27,7 +27,9 @@ void evaluateStringConcat(Call &call) {
   const Shape shape = broadcast(a.shape, b.shape);
   HostTensor &y = call.output(0, ElementKind::String, shape);
   walk<2>(shape, {broadcastStrides(a.shape, shape), broadcastStrides(b.shape, shape)},
-          [&](int64_t i, const std::array<int64_t, 2> &at) { y.strings[size_t(i)] = a.strings[size_t(at[0])] + b.strings[size_t(at[1])]; });
+          [&](int64_t i, const std::array<int64_t, 2> &at) {
+            y.strings[size_t(i)] = a.strings[size_t(at[0])] + b.strings[size_t(at[1])];
+          });
 }
 
 /// At runs of white space, which also goes at both ends; what is left after `most` splits keeps its end.
@@ -90,8 +92,9 @@ uint32_t otherCase(uint32_t point, bool toUpper) {
   if (point < 0x100)
     return shifted(0xc0, 0xde, 32);
   // Latin letters in pairs: capital, small.
-  const bool isEven = (point >= 0x100 && point <= 0x137 && point != 0x130 && point != 0x131) || (point >= 0x14a && point <= 0x177) ||
-                      (point >= 0x460 && point <= 0x481) || (point >= 0x1e00 && point <= 0x1e95);
+  const bool isEven = (point >= 0x100 && point <= 0x137 && point != 0x130 && point != 0x131) ||
+                      (point >= 0x14a && point <= 0x177) || (point >= 0x460 && point <= 0x481) ||
+                      (point >= 0x1e00 && point <= 0x1e95);
   const bool isOdd = (point >= 0x139 && point <= 0x148) || (point >= 0x179 && point <= 0x17e);
   if (isEven)
     return toUpper ? point & ~1u : point | 1u;
@@ -183,7 +186,8 @@ Vocabulary vocabularyOf(const Call &call, bool isOfStrings) {
       vocabulary.numbers.emplace(std::vector<int64_t>(pool.begin() + at, pool.begin() + at + length), number);
   }
   if (number != vocabulary.indexes.size())
-    call.fail("there are " + std::to_string(number) + " n-grams and " + std::to_string(vocabulary.indexes.size()) + " ngram_indexes");
+    call.fail("there are " + std::to_string(number) + " n-grams and " + std::to_string(vocabulary.indexes.size()) +
+              " ngram_indexes");
   return vocabulary;
 }
 
@@ -198,8 +202,8 @@ void evaluateTfIdfVectorizer(Call &call) {
   const int64_t shortest = call.intAttr("min_gram_length"), longest = call.intAttr("max_gram_length");
   const int64_t skips = call.intAttr("max_skip_count");
   if (shortest < 1 || longest < shortest || skips < 0)
-    call.fail("min_gram_length is " + std::to_string(shortest) + ", max_gram_length " + std::to_string(longest) + " and max_skip_count " +
-              std::to_string(skips) + ", expected 1 <= min <= max and no negative skips");
+    call.fail("min_gram_length is " + std::to_string(shortest) + ", max_gram_length " + std::to_string(longest) +
+              " and max_skip_count " + std::to_string(skips) + ", expected 1 <= min <= max and no negative skips");
   const std::string mode = call.stringAttr("mode");
   if (mode != "TF" && mode != "IDF" && mode != "TFIDF")
     call.fail("mode is \"" + printable(mode) + "\", expected TF, IDF or TFIDF");

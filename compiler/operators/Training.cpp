@@ -17,14 +17,15 @@ template <typename F> void optimize(Call &call, size_t groups, F &&update) {
   for (size_t i = 0; i < tensors; ++i) {
     const HostTensor &x = call.input(2 + i);
     if (x.type != ElementKind::F32 && x.type != ElementKind::F64)
-      call.fail(std::string("input ") + std::to_string(2 + i) + " is " + frontend::elementName(x.type) + ", expected float or double");
+      call.fail(std::string("input ") + std::to_string(2 + i) + " is " + frontend::elementName(x.type) +
+                ", expected float or double");
     std::vector<const HostTensor *> given;
     std::vector<HostTensor *> made;
     for (size_t group = 0; group < groups; ++group) {
       given.push_back(&call.input(2 + group * tensors + i));
       if (given.back()->shape != x.shape)
-        call.fail("input " + std::to_string(2 + group * tensors + i) + " has shape " + textOf(given.back()->shape) + ", and what is optimized " +
-                  textOf(x.shape));
+        call.fail("input " + std::to_string(2 + group * tensors + i) + " has shape " + textOf(given.back()->shape) +
+                  ", and what is optimized " + textOf(x.shape));
       call.requireSameType(*given.back(), x);
       made.push_back(group == 1 ? nullptr : &call.output((group == 0 ? 0 : group - 1) * tensors + i, x.type, x.shape));
     }
@@ -70,7 +71,8 @@ void evaluateAdam(Call &call) {
 
 // source: ONNX, operator Momentum. Groups: tensors, gradients, momentums.
 void evaluateMomentum(Call &call) {
-  const double rate = call.realScalar(0), alpha = double(call.floatAttr("alpha")), regular = double(call.floatAttr("norm_coefficient"));
+  const double rate = call.realScalar(0), alpha = double(call.floatAttr("alpha")),
+               regular = double(call.floatAttr("norm_coefficient"));
   const double beta = call.realScalar(1) > 0 ? double(call.floatAttr("beta")) : 1;
   const std::string mode = call.stringAttr("mode");
   if (mode != "standard" && mode != "nesterov")

@@ -142,15 +142,19 @@ Forest forestOf(const Call &call, const std::string &prefix, size_t targets) {
       call.fail("tree " + std::to_string(tree) + " has no node " + std::to_string(id));
     return found->second;
   };
-  static const std::pair<const char *, NodeMode> known[] = {
-      {"BRANCH_LEQ", NodeMode::LessOrEqual}, {"BRANCH_LT", NodeMode::Less},   {"BRANCH_GTE", NodeMode::GreaterOrEqual},
-      {"BRANCH_GT", NodeMode::Greater},      {"BRANCH_EQ", NodeMode::Equal},  {"BRANCH_NEQ", NodeMode::NotEqual},
-      {"LEAF", NodeMode::Leaf}};
+  static const std::pair<const char *, NodeMode> known[] = {{"BRANCH_LEQ", NodeMode::LessOrEqual},
+                                                            {"BRANCH_LT", NodeMode::Less},
+                                                            {"BRANCH_GTE", NodeMode::GreaterOrEqual},
+                                                            {"BRANCH_GT", NodeMode::Greater},
+                                                            {"BRANCH_EQ", NodeMode::Equal},
+                                                            {"BRANCH_NEQ", NodeMode::NotEqual},
+                                                            {"LEAF", NodeMode::Leaf}};
   std::vector<bool> isChild(count);
   forest.nodes.resize(count);
   for (size_t i = 0; i < count; ++i) {
     Node &node = forest.nodes[i];
-    const auto mode = std::find_if(std::begin(known), std::end(known), [&](const auto &each) { return modes[i] == each.first; });
+    const auto mode =
+        std::find_if(std::begin(known), std::end(known), [&](const auto &each) { return modes[i] == each.first; });
     if (mode == std::end(known))
       call.fail("a node's mode \"" + printable(modes[i]) + "\" is unknown");
     node.mode = mode->second;
@@ -176,7 +180,8 @@ Forest forestOf(const Call &call, const std::string &prefix, size_t targets) {
     if (!isRooted)
       call.fail("tree " + std::to_string(tree) + " runs in a circle");
 
-  const std::vector<int64_t> voteTrees = call.intsAttr((prefix + "_treeids").c_str()), voteNodes = call.intsAttr((prefix + "_nodeids").c_str());
+  const std::vector<int64_t> voteTrees = call.intsAttr((prefix + "_treeids").c_str()),
+                             voteNodes = call.intsAttr((prefix + "_nodeids").c_str());
   const std::vector<int64_t> voteTargets = call.intsAttr((prefix + "_ids").c_str());
   const std::vector<double> weights = realsAttr(call, prefix + "_weights");
   requireLength(call, prefix + "_nodeids", voteNodes.size(), voteTrees.size());
@@ -184,7 +189,8 @@ Forest forestOf(const Call &call, const std::string &prefix, size_t targets) {
   requireLength(call, prefix + "_weights", weights.size(), voteTrees.size());
   for (size_t i = 0; i < voteTrees.size(); ++i) {
     if (voteTargets[i] < 0 || size_t(voteTargets[i]) >= targets)
-      call.fail(prefix + "_ids holds " + std::to_string(voteTargets[i]) + ", expected 0 to " + std::to_string(int64_t(targets) - 1));
+      call.fail(prefix + "_ids holds " + std::to_string(voteTargets[i]) + ", expected 0 to " +
+                std::to_string(int64_t(targets) - 1));
     forest.nodes[placeOf(voteTrees[i], voteNodes[i])].votes.push_back({size_t(voteTargets[i]), weights[i]});
   }
   return forest;
@@ -274,7 +280,8 @@ Forest ensembleOf(const Call &call, size_t targets) {
   const std::vector<int64_t> whenFalse = call.intsAttr("nodes_falsenodeids"), trueLeafs = call.intsAttr("nodes_trueleafs");
   const std::vector<int64_t> falseLeafs = call.intsAttr("nodes_falseleafs"), leafTargets = call.intsAttr("leaf_targetids");
   const std::vector<int64_t> missing = call.intsAttr("nodes_missing_value_tracks_true", std::vector<int64_t>());
-  const HostTensor modes = call.tensorAttr("nodes_modes"), splits = call.tensorAttr("nodes_splits"), weights = call.tensorAttr("leaf_weights");
+  const HostTensor modes = call.tensorAttr("nodes_modes"), splits = call.tensorAttr("nodes_splits"),
+                   weights = call.tensorAttr("leaf_weights");
   const size_t count = features.size(), leaves = leafTargets.size();
   requireLength(call, "nodes_truenodeids", whenTrue.size(), count);
   requireLength(call, "nodes_falsenodeids", whenFalse.size(), count);
@@ -322,7 +329,8 @@ Forest ensembleOf(const Call &call, size_t targets) {
   }
   for (size_t i = 0; i < leaves; ++i) {
     if (leafTargets[i] < 0 || size_t(leafTargets[i]) >= targets)
-      call.fail("leaf_targetids holds " + std::to_string(leafTargets[i]) + ", expected 0 to " + std::to_string(int64_t(targets) - 1));
+      call.fail("leaf_targetids holds " + std::to_string(leafTargets[i]) + ", expected 0 to " +
+                std::to_string(int64_t(targets) - 1));
     forest.nodes[count + i].votes = {{size_t(leafTargets[i]), realAt(weights, int64_t(i))}};
   }
   for (int64_t root : call.intsAttr("tree_roots"))
@@ -333,7 +341,8 @@ Forest ensembleOf(const Call &call, size_t targets) {
 // source: ONNX, operator TreeEnsemble
 void evaluateTreeEnsemble(Call &call) {
   const Rows rows(call, 0);
-  const int64_t targets = targetsOf(call), aggregate = call.intAttr("aggregate_function", 1), post = call.intAttr("post_transform", 0);
+  const int64_t targets = targetsOf(call), aggregate = call.intAttr("aggregate_function", 1),
+                post = call.intAttr("post_transform", 0);
   if (aggregate < 0 || aggregate > int64_t(Aggregate::Max))
     call.fail("aggregate_function is " + std::to_string(aggregate) + ", expected 0 to 3");
   if (post < 0 || post > int64_t(PostTransform::Probit))
