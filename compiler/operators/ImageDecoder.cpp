@@ -32,6 +32,11 @@ struct Picture {
 struct Bytes {
   const HostTensor &file;
   int64_t size() const { return int64_t(file.bytes.size()); }
+  /// Before memory is taken for what a damaged header says.
+  void requireSize(double least) const {
+    if (double(size()) < least)
+      throw Error{"the image file ends too early"};
+  }
   uint8_t at(int64_t i) const {
     if (i < 0 || i >= size())
       throw Error{"the image file ends too early"};
@@ -59,9 +64,10 @@ Picture decodeBmp(const Bytes &bytes) {
   if (compression != 0 || (bits != 8 && bits != 24 && bits != 32))
     throw Error{"a BMP of " + std::to_string(bits) + " bits with compression " + std::to_string(compression) +
                 " is not supported, only 8, 24 or 32 bits without compression"};
-  Picture picture(height < 0 ? -height : height, width);
   // A row takes whole words.
   const int64_t row = (width * bits + 31) / 32 * 4;
+  bytes.requireSize(double(pixels) + double(row) * (std::fabs(double(height)) - 1) + double(width) * (bits / 8));
+  Picture picture(height < 0 ? -height : height, width);
   for (int64_t y = 0; y < picture.height; ++y)
     for (int64_t x = 0; x < width; ++x) {
       const int64_t from = pixels + (height < 0 ? y : picture.height - 1 - y) * row + x * (bits / 8);
@@ -98,6 +104,8 @@ Picture decodeAnymap(const Bytes &bytes) {
   if (largest < 1 || largest > 65535)
     throw Error{"the image's largest value is " + std::to_string(largest) + ", expected 1 to 65535"};
   ++at;
+  // A plain number takes a digit and what stands between it and the next.
+  bytes.requireSize(double(at) + double(width) * double(height) * (isColored ? 3 : 1) * (isPlain || largest > 255 ? 2 : 1) - isPlain);
   Picture picture(height, width);
   for (int64_t i = 0; i < height * width; ++i)
     for (int64_t c = 0; c < (isColored ? 3 : 1); ++c) {
