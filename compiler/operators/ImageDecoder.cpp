@@ -105,7 +105,8 @@ Picture decodeAnymap(const Bytes &bytes) {
     throw Error{"the image's largest value is " + std::to_string(largest) + ", expected 1 to 65535"};
   ++at;
   // A plain number takes a digit and what stands between it and the next.
-  bytes.requireSize(double(at) + double(width) * double(height) * (isColored ? 3 : 1) * (isPlain || largest > 255 ? 2 : 1) - isPlain);
+  bytes.requireSize(double(at) + double(width) * double(height) * (isColored ? 3 : 1) * (isPlain || largest > 255 ? 2 : 1) -
+                    isPlain);
   Picture picture(height, width);
   for (int64_t i = 0; i < height * width; ++i)
     for (int64_t c = 0; c < (isColored ? 3 : 1); ++c) {

@@ -127,7 +127,8 @@ TEST(ImagesTest, ResizeIsTheFormulaOfEachPixel) {
 }
 
 TEST(ImagesTest, ResizeTakesEveryType) {
-  for (ElementKind kind : {ElementKind::U8, ElementKind::I64, ElementKind::F16, ElementKind::BF16, ElementKind::F64, ElementKind::I8}) {
+  for (ElementKind kind :
+       {ElementKind::U8, ElementKind::I64, ElementKind::F16, ElementKind::BF16, ElementKind::F64, ElementKind::I8}) {
     const HostTensor x = numbers({1, 3}, {0, 2, 4}, kind);
     const HostTensor y = TestCall("Resize").set("mode", "linear").in(x).none().none().in(makeInts({1, 6})).run();
     EXPECT_EQ(y.type, kind);
@@ -135,7 +136,8 @@ TEST(ImagesTest, ResizeTakesEveryType) {
     EXPECT_EQ(realsOf(y), (isWhole ? std::vector<double>{0, 0, 1, 2, 3, 4} : std::vector<double>{0, 0.5, 1.5, 2.5, 3.5, 4}));
   }
   const HostTensor words = strings({2}, {"a", "b"});
-  EXPECT_EQ(TestCall("Resize").in(words).none().in(numbers({1}, {2})).run().strings, (std::vector<std::string>{"a", "a", "b", "b"}));
+  EXPECT_EQ(TestCall("Resize").in(words).none().in(numbers({1}, {2})).run().strings,
+            (std::vector<std::string>{"a", "a", "b", "b"}));
   EXPECT_NE(TestCall("Resize").set("mode", "linear").in(words).none().in(numbers({1}, {2})).error(), "");
 }
 
@@ -161,7 +163,12 @@ TEST(ImagesTest, ResizeSaysWhatIsWrong) {
   EXPECT_NE(error(TestCall("Resize").set("axes", std::vector<int64_t>{2}).in(x).none().none().in(makeInts({2}))), "");
   EXPECT_NE(error(TestCall("Resize").set("mode", "lanczos").in(x).none().none().in(makeInts({2, 2}))), "");
   EXPECT_NE(error(TestCall("Resize").in(numbers({0, 2}, {})).none().none().in(makeInts({2, 2}))), "");
-  EXPECT_NE(error(TestCall("Resize").set("coordinate_transformation_mode", "tf_crop_and_resize").in(x).none().none().in(makeInts({2, 2}))),
+  EXPECT_NE(error(TestCall("Resize")
+                      .set("coordinate_transformation_mode", "tf_crop_and_resize")
+                      .in(x)
+                      .none()
+                      .none()
+                      .in(makeInts({2, 2}))),
             "");
   EXPECT_EQ(error(TestCall("Resize").in(numbers({0, 2}, {})).none().none().in(makeInts({0, 2}))), "");
   EXPECT_EQ(error(TestCall("Resize").set("axes", std::vector<int64_t>{-1}).in(x).none().none().in(makeInts({0}))), "");
@@ -249,8 +256,12 @@ TEST(ImagesTest, RegionsSayWhatIsWrong) {
   EXPECT_NE(TestCall("RoiAlign").in(x).in(numbers({1, 4}, {0, 0, 1e30, 1})).in(makeInts({0})).error(), "");
   EXPECT_NE(TestCall("RoiAlign").in(x).in(numbers({1, 4}, {0, 0, 1e12, 1e12})).in(makeInts({0})).error(), "");
   EXPECT_NE(TestCall("RoiAlign").in(x).in(numbers({1, 4}, {0, 0, std::nan(""), 1})).in(makeInts({0})).error(), "");
-  EXPECT_NE(TestCall("MaxRoiPool").set("pooled_shape", std::vector<int64_t>{0, 2}).in(x).in(numbers({1, 5}, {0, 0, 0, 1, 1})).error(), "");
-  EXPECT_NE(TestCall("MaxRoiPool").set("pooled_shape", std::vector<int64_t>{1, 1}).in(x).in(numbers({1, 5}, {7, 0, 0, 1, 1})).error(), "");
+  EXPECT_NE(
+      TestCall("MaxRoiPool").set("pooled_shape", std::vector<int64_t>{0, 2}).in(x).in(numbers({1, 5}, {0, 0, 0, 1, 1})).error(),
+      "");
+  EXPECT_NE(
+      TestCall("MaxRoiPool").set("pooled_shape", std::vector<int64_t>{1, 1}).in(x).in(numbers({1, 5}, {7, 0, 0, 1, 1})).error(),
+      "");
 }
 
 /// Picks the best box that is left and drops those that overlap it, again and again.
@@ -273,7 +284,8 @@ std::vector<double> bruteForce(const HostTensor &boxes, const HostTensor &scores
         for (int64_t i = 0; i < count; ++i) {
           double both = 1, all[2] = {1, 1};
           for (int k : {0, 1}) {
-            both *= std::max(0.0, std::min(side(batch, i, k + 2), side(batch, best, k + 2)) - std::max(side(batch, i, k), side(batch, best, k)));
+            both *= std::max(0.0, std::min(side(batch, i, k + 2), side(batch, best, k + 2)) -
+                                      std::max(side(batch, i, k), side(batch, best, k)));
             all[0] *= side(batch, i, k + 2) - side(batch, i, k);
             all[1] *= side(batch, best, k + 2) - side(batch, best, k);
           }
@@ -313,7 +325,9 @@ TEST(ImagesTest, SuppressionPicksWhatBruteForcePicks) {
 TEST(ImagesTest, SuppressionSaysWhatIsWrong) {
   const HostTensor boxes = numbers({1, 1, 4}, {0, 0, 1, 1});
   EXPECT_NE(TestCall("NonMaxSuppression").in(boxes).in(numbers({1, 1, 2}, {1, 1})).error(), "");
-  EXPECT_NE(TestCall("NonMaxSuppression").in(boxes).in(numbers({1, 1, 1}, {1})).in(makeInts({1})).in(numbers({1}, {1.5})).error(), "");
+  EXPECT_NE(
+      TestCall("NonMaxSuppression").in(boxes).in(numbers({1, 1, 1}, {1})).in(makeInts({1})).in(numbers({1}, {1.5})).error(),
+      "");
   EXPECT_NE(TestCall("NonMaxSuppression").in(boxes).in(numbers({1, 1, 1}, {1})).in(makeInts({1, 2})).error(), "");
 }
 
@@ -325,7 +339,8 @@ TEST(ImagesTest, ColumnsOfOnesCountBlocks) {
   EXPECT_NE(TestCall("Col2Im").in(x).in(makeInts({3, 4})).in(makeInts({2, 2})).error(), "");
   EXPECT_NE(TestCall("Col2Im").in(x).in(makeInts({3, 3})).in(makeInts({4, 4})).error(), "");
   EXPECT_NE(TestCall("Col2Im").in(x).in(makeInts({3, 3})).in(makeInts({0, 2})).error(), "");
-  EXPECT_NE(TestCall("Col2Im").set("strides", std::vector<int64_t>{1}).in(x).in(makeInts({3, 3})).in(makeInts({2, 2})).error(), "");
+  EXPECT_NE(TestCall("Col2Im").set("strides", std::vector<int64_t>{1}).in(x).in(makeInts({3, 3})).in(makeInts({2, 2})).error(),
+            "");
 }
 
 //===----------------------------------------------------------------------===//
@@ -356,7 +371,8 @@ std::string bitmap(int32_t height) {
 }
 
 TEST(ImagesTest, BitmapsAndAnymapsAreDecoded) {
-  const HostTensor down = TestCall("ImageDecoder").in(bytesOf(bitmap(-2))).run(), up = TestCall("ImageDecoder").in(bytesOf(bitmap(2))).run();
+  const HostTensor down = TestCall("ImageDecoder").in(bytesOf(bitmap(-2))).run(),
+                   up = TestCall("ImageDecoder").in(bytesOf(bitmap(2))).run();
   EXPECT_EQ(down.shape, (Shape{2, 3, 3}));
   // Blue lies first in the file; a row takes 12 bytes.
   EXPECT_EQ(realAt(down, 0), 56);
