@@ -14,7 +14,8 @@ namespace tw::operators::test {
 /// A node of one operator, built and run in one expression.
 class TestCall {
 public:
-  explicit TestCall(const std::string &type, int64_t opset = 22, std::string domain = "") : opset(opset), domain(std::move(domain)) {
+  explicit TestCall(const std::string &type, int64_t opset = 22, std::string domain = "")
+      : opset(opset), domain(std::move(domain)) {
     node.set_op_type(type);
   }
 
@@ -121,9 +122,12 @@ inline HostTensor strings(const Shape &shape, const std::vector<std::string> &va
 inline HostTensor scalar(double value, ElementKind kind = ElementKind::I64) { return numbers({}, {value}, kind); }
 
 using Random = std::mt19937;
-inline int64_t between(Random &random, int64_t least, int64_t most) { return least + int64_t(random() % uint64_t(most - least + 1)); }
+inline int64_t between(Random &random, int64_t least, int64_t most) {
+  return least + int64_t(random() % uint64_t(most - least + 1));
+}
 inline double real(Random &random, double low, double high) { return low + (high - low) * double(random()) / 4294967296.0; }
-inline HostTensor randomTensor(Random &random, const Shape &shape, ElementKind kind = ElementKind::F32, double low = -4, double high = 4) {
+inline HostTensor randomTensor(Random &random, const Shape &shape, ElementKind kind = ElementKind::F32, double low = -4,
+                               double high = 4) {
   HostTensor x = makeTensor(kind, shape);
   for (int64_t i = 0; i < countOf(x); ++i)
     setReal(x, i, real(random, low, high));
