@@ -449,7 +449,7 @@ static Tensors importCast(Node &n) {
   if (n.opset() >= 19)
     n.intAttr("saturate", 1);
   auto kind = elementKindOf(int32_t(std::clamp<int64_t>(to, 0, 1000)));
-  if (!kind)
+  if (!kind || isHostOnly(*kind))
     n.inexpressible("the cast is to " + onnxTypeName(int32_t(std::clamp<int64_t>(to, 0, 1000))));
   return {n.convert(n.input(0, "input"), *kind)};
 }

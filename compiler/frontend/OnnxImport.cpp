@@ -647,25 +647,6 @@ std::vector<std::string> GraphImporter::frontier() {
   return names;
 }
 
-static onnx::TensorProto protoOf(const HostTensor &tensor, const std::string &name) {
-  onnx::TensorProto proto;
-  proto.set_name(name);
-  proto.set_data_type(onnxTypeOf(tensor.type));
-  for (int64_t dim : tensor.shape)
-    proto.add_dims(dim);
-  for (const std::string &text : tensor.strings)
-    proto.add_string_data(text);
-  if (tensor.type == ElementKind::String)
-    return proto;
-  if (!packsElements(tensor.type)) {
-    proto.set_raw_data(tensor.bytes.data(), tensor.bytes.size());
-    return proto;
-  }
-  const std::vector<uint8_t> packed = packElements(tensor);
-  proto.set_raw_data(packed.data(), packed.size());
-  return proto;
-}
-
 void GraphImporter::fillRemainder() {
   Remainder &rest = *options.remainder;
   rest.folder = folder;
@@ -697,12 +678,12 @@ void GraphImporter::fillRemainder() {
     if (!seen.insert(name).second)
       return;
     if (auto host = hostValues.find(name); host != hostValues.end()) {
-      *part.add_initializer() = protoOf(*host->second.tensor, name);
+      *part.add_initializer() = encodeTensor(*host->second.tensor, name);
     } else if (auto found = tensors.find(name); found != tensors.end()) {
       if (found->second.constant) {
         // What was widened is as the model has it again.
         const HostTensor tensor = *hostTensorOf(found->second).tensor;
-        *part.add_initializer() = protoOf(operators::toKind(tensor, found->second.declared), name);
+        *part.add_initializer() = encodeTensor(operators::toKind(tensor, found->second.declared), name);
       } else {
         part.add_input()->set_name(name);
       }

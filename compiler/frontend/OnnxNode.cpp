@@ -64,7 +64,7 @@ static bool isGraphKind(ElementKind kind) {
   case ElementKind::U64:
     return false;
   default:
-    return true;
+    return !isHostOnly(kind);
   }
 }
 
@@ -313,7 +313,7 @@ void Node::checkResult(ElementKind kind, ArrayRef<int64_t> shape) const {
   if (!count)
     fail("the result would have shape " + formatShape(shape) + ": at most 2^31 elements are allowed");
   if (*count == 0)
-    fail("the result would have shape " + formatShape(shape) + ": every dim must be at least 1");
+    inexpressible("the result has shape " + formatShape(shape) + ", no element");
   if (!isGraphKind(kind))
     inexpressible(Twine("element type ") + elementName(kind) + " is not supported");
 }
@@ -389,9 +389,12 @@ std::vector<Tensor> Node::emitFallback(ArrayRef<std::pair<ElementKind, Shape>> r
   llvm::SmallVector<mlir::Type> types;
   for (auto &[kind, shape] : results) {
     auto count = countTensorElements(std::vector<int64_t>(shape.begin(), shape.end()));
-    if (!count || *count == 0)
-      fail("the result would have shape " + formatShape(shape) +
-           ": every dim must be at least 1, and at most 2^31 elements are allowed");
+    if (!count)
+      fail("the result would have shape " + formatShape(shape) + ": at most 2^31 elements are allowed");
+    if (*count == 0)
+      inexpressible("the result has shape " + formatShape(shape) + ", no element");
+    if (isHostOnly(kind))
+      inexpressible(Twine("the result is of ") + elementName(kind) + ", which only the host has");
     types.push_back(tensorType(kind, shape));
     kinds.push_back(int32_t(kind));
   }

@@ -131,14 +131,29 @@ std::string onnxTypeName(int32_t onnxType) {
   return onnxType == 0 ? "undefined" : "type " + std::to_string(onnxType);
 }
 
-bool packsElements(ElementKind kind) { return perByte(kind) > 1; }
-
-std::vector<uint8_t> packElements(const HostTensor &tensor) {
+/// The other way of unpack().
+static std::vector<uint8_t> pack(const HostTensor &tensor) {
   const int each = perByte(tensor.type), bits = 8 / each;
   std::vector<uint8_t> packed((tensor.bytes.size() + size_t(each) - 1) / size_t(each), 0);
   for (size_t i = 0; i < tensor.bytes.size(); ++i)
     packed[i / size_t(each)] |= uint8_t((tensor.bytes[i] & ((1 << bits) - 1)) << (bits * int(i % size_t(each))));
   return packed;
+}
+
+onnx::TensorProto encodeTensor(const HostTensor &tensor, const std::string &name) {
+  onnx::TensorProto proto;
+  proto.set_name(name);
+  proto.set_data_type(onnxTypeOf(tensor.type));
+  for (int64_t dim : tensor.shape)
+    proto.add_dims(dim);
+  if (tensor.type == ElementKind::String) {
+    for (const std::string &text : tensor.strings)
+      proto.add_string_data(text);
+    return proto;
+  }
+  const std::vector<uint8_t> bytes = perByte(tensor.type) > 1 ? pack(tensor) : tensor.bytes;
+  proto.set_raw_data(bytes.data(), bytes.size());
+  return proto;
 }
 
 static Diagnostic problem(std::string text) { return Diagnostic{"", 0, 0, std::move(text)}; }

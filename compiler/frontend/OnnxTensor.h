@@ -33,10 +33,8 @@ int32_t onnxTypeOf(ElementKind kind);
 /// ONNX's name of a TensorProto.DataType value, or its number.
 std::string onnxTypeName(int32_t onnxType);
 
-/// Whether a TensorProto holds several elements of `kind` in a byte.
-bool packsElements(ElementKind kind);
-/// The bytes of such a tensor, the first element in the lowest bits.
-std::vector<uint8_t> packElements(const HostTensor &tensor);
+/// The other way of decodeTensor(): raw data, or strings.
+onnx::TensorProto encodeTensor(const HostTensor &tensor, const std::string &name);
 
 /// Decodes raw data, typed fields, or a file in or below `folder` that the tensor names; an empty `folder` allows none. Nothing is allocated
 /// before the dims agree with the data. The error has no file.

@@ -105,6 +105,10 @@ NodeTest conformance::readTest(const std::string &folder, const std::string &nam
   return test;
 }
 
+onnx::TensorProto conformance::protoOf(const frontend::HostTensor &tensor, const std::string &name) {
+  return frontend::encodeTensor(tensor, name);
+}
+
 std::string conformance::difference(const Value &actual, const Value &expected) {
   if (actual.form != expected.form)
     return "it is of another form than expected";

@@ -25,6 +25,9 @@ std::vector<std::string> testsIn(const std::string &folder);
 /// Throws operators::Error.
 NodeTest readTest(const std::string &folder, const std::string &name);
 
+/// A tensor as an initializer.
+onnx::TensorProto protoOf(const frontend::HostTensor &tensor, const std::string &name);
+
 /// Why `actual` is not `expected`; empty if it is. Floats by ONNX's own tolerances, everything else must be equal.
 std::string difference(const operators::Value &actual, const operators::Value &expected);
 
