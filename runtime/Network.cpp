@@ -35,6 +35,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <set>
 
 using namespace tw;
 using namespace tw::runtime;
@@ -483,10 +484,19 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
     for (const std::string &node : segment.nodes)
       kernels.push_back({node, title, reason});
   }
-  // Two outputs may be one value: then the first gives the name. Integer types are the model's own.
-  for (auto [i, value] : llvm::enumerate(network.outputs))
-    if (std::find(network.inputs.begin(), network.inputs.end(), value) == network.inputs.end())
-      network.values[value] = module.outputs[i];
+  // Outputs that are inputs, or one value, are copies with names and types of their own. Integer types are the model's own.
+  std::set<unsigned> taken(network.inputs.begin(), network.inputs.end());
+  for (auto [i, value] : llvm::enumerate(network.outputs)) {
+    if (!taken.insert(value).second) {
+      Step copy;
+      copy.inputs = {value};
+      value = unsigned(network.values.size());
+      network.values.push_back(module.outputs[i]);
+      copy.outputs = {value};
+      network.steps.push_back(std::move(copy));
+    }
+    network.values[value] = module.outputs[i];
+  }
   if (programs > 1)
     network.boundBy = "sum of " + std::to_string(programs) + " programs";
   report();
@@ -859,6 +869,7 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   NetworkOptions asked = options;
   if (!options.oneProgram)
     asked.import.remainder = &network.remainder;
+  asked.import.leavesConstantResults = !needsMachine;
   StatusOr<Module> module = import(model, *kind, asked, options.machine.empty() ? nullptr : &network.machine);
   if (!module)
     return module.error();

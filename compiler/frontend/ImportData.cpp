@@ -66,7 +66,7 @@ static Tensors importDropout(Node &n) {
   bool training = n.has(2) && n.constant(2, "training_mode")->count() == 1 && n.constant(2, "training_mode")->integer(0) != 0;
   // Training that drops nothing is inference.
   if (training && !(n.has(1) && n.constant(1, "ratio")->count() == 1 && n.constant(1, "ratio")->real(0) == 0))
-    n.fail("training_mode is true, expected false: only inference is supported");
+    n.inexpressible("training_mode is true");
   const Tensor &x = n.input(0, "data");
   return {x, makeSplat(n.opset() < 10 ? x.kind : ElementKind::Bool, x.shape, 1)};
 }

@@ -37,20 +37,15 @@ static Tensors importMean(Node &n) {
   return {n.binary(BinaryKind::Div, sum, scalarLike(sum, double(n.numInputs())))};
 }
 
-/// What is computed on constants only; otherwise the result's type and shape are known, but no op exists.
-template <BinaryKind kind> static Tensors importFoldedBinary(Node &n) {
+/// What no op of the graph dialect computes. Precondition: the inputs are constants.
+template <BinaryKind kind> static Tensors foldBinary(Node &n) {
   n.checkInputCount(2, 2);
-  const Tensor &a = n.input(0, "A"), &b = n.input(1, "B");
-  if (n.allConstant())
-    return {evalBinary(kind, a.constant, b.constant)};
-  Shape shape = n.check(graph::broadcastShapes(a.shape, b.shape));
-  bool gives = kind >= BinaryKind::Equal;
-  return n.emitFallback({{gives ? ElementKind::Bool : a.kind, shape}}, "this operator is supported on constants only");
+  return {evalBinary(kind, n.constant(0, "A"), n.constant(1, "B"))};
 }
 
-static Tensors importMod(Node &n) {
+static Tensors foldMod(Node &n) {
   bool fmod = n.flagAttr("fmod", false);
-  return fmod ? importFoldedBinary<BinaryKind::Fmod>(n) : importFoldedBinary<BinaryKind::Mod>(n);
+  return fmod ? foldBinary<BinaryKind::Fmod>(n) : foldBinary<BinaryKind::Mod>(n);
 }
 
 /// Bits of the largest exponent that a chain of products is made for.
@@ -125,7 +120,7 @@ static Tensors importPow(Node &n) {
   const Tensor &x = n.input(0, "X"), &exponent = n.input(1, "Y");
   bool isNumber = isFloat(x.kind) || x.kind == ElementKind::I32 || x.kind == ElementKind::I64;
   if (x.constant || !exponent.constant || exponent.constant->count() == 0 || !isNumber)
-    return importFoldedBinary<BinaryKind::Pow>(n);
+    n.inexpressible("only powers of constant exponents are products of kernels");
   auto refuse = [&](const std::string &reason) {
     return n.emitFallback({{x.kind, n.check(graph::broadcastShapes(x.shape, exponent.shape))}}, reason);
   };
@@ -182,13 +177,10 @@ template <typename OpT, UnaryKind kind> static Tensors importFloatUnary(Node &n)
   return importUnary<OpT, kind>(n);
 }
 
-/// What is computed on constants only.
-template <UnaryKind kind> static Tensors importFoldedUnary(Node &n) {
+/// The same.
+template <UnaryKind kind> static Tensors foldUnary(Node &n) {
   n.checkInputCount(1, 1);
-  const Tensor &x = n.input(0, "X");
-  if (x.constant)
-    return {evalUnary(kind, x.constant)};
-  return n.emitFallback({{x.kind, x.shape}}, "this operator is supported on constants only");
+  return {evalUnary(kind, n.constant(0, "X"))};
 }
 
 static Tensors importReciprocal(Node &n) {
@@ -265,17 +257,6 @@ static Tensors importClip(Node &n) {
   const double hi = most ? most->constant->real(0) : std::numeric_limits<double>::infinity();
   return {n.emit<graph::ClipOp>(x.kind, x.shape, n.value(x), n.builder().getF32FloatAttr(float(lo)),
                                 n.builder().getF32FloatAttr(float(hi)))};
-}
-
-/// Operators that run nowhere yet and whose one result is as their first input.
-static Tensors importSameShape(Node &n) {
-  const Tensor &x = n.input(0, "X");
-  return n.emitFallback({{x.kind, x.shape}}, "this operator is not supported");
-}
-
-static Tensors importTest(Node &n) {
-  const Tensor &x = n.input(0, "X");
-  return n.emitFallback({{ElementKind::Bool, x.shape}}, "this operator is not supported");
 }
 
 //===----------------------------------------------------------------------===//
@@ -376,14 +357,6 @@ static Tensors importNorm(Node &n) {
   return {n.type() == "ReduceL2" ? n.emitUnary<graph::SqrtOp>(sum) : sum};
 }
 
-static Tensors importArgExtreme(Node &n) {
-  n.checkInputCount(1, 1);
-  const Tensor &x = n.input(0, "data");
-  int64_t axis = n.axis(n.intAttr("axis", 0), x.rank());
-  Shape shape = n.check(graph::reduceShape(x.shape, axis, n.flagAttr("keepdims", true)));
-  return n.emitFallback({{ElementKind::I64, shape}}, "this operator is not supported");
-}
-
 static Tensors importSoftmax(Node &n) {
   n.checkInputCount(1, 1);
   const Tensor &x = n.input(0, "input");
@@ -429,6 +402,37 @@ static Tensors importLayerNormalization(Node &n) {
   return {result, n.reduce("mean", x, axes, true), n.binary(BinaryKind::Div, scalarLike(x, 1), deviation)};
 }
 
+void addFolds(ImportTable &table) {
+  table[":Mod"] = foldMod;
+  table[":Pow"] = foldBinary<BinaryKind::Pow>;
+  table[":Equal"] = foldBinary<BinaryKind::Equal>;
+  table[":Less"] = foldBinary<BinaryKind::Less>;
+  table[":LessOrEqual"] = foldBinary<BinaryKind::LessOrEqual>;
+  table[":Greater"] = foldBinary<BinaryKind::Greater>;
+  table[":GreaterOrEqual"] = foldBinary<BinaryKind::GreaterOrEqual>;
+  table[":And"] = foldBinary<BinaryKind::And>;
+  table[":Or"] = foldBinary<BinaryKind::Or>;
+  table[":Xor"] = foldBinary<BinaryKind::Xor>;
+  table[":Log"] = foldUnary<UnaryKind::Log>;
+  table[":Ceil"] = foldUnary<UnaryKind::Ceil>;
+  table[":Round"] = foldUnary<UnaryKind::Round>;
+  table[":Sign"] = foldUnary<UnaryKind::Sign>;
+  table[":Not"] = foldUnary<UnaryKind::Not>;
+  table[":Sin"] = foldUnary<UnaryKind::Sin>;
+  table[":Cos"] = foldUnary<UnaryKind::Cos>;
+  table[":Tan"] = foldUnary<UnaryKind::Tan>;
+  table[":Asin"] = foldUnary<UnaryKind::Asin>;
+  table[":Acos"] = foldUnary<UnaryKind::Acos>;
+  table[":Atan"] = foldUnary<UnaryKind::Atan>;
+  table[":Sinh"] = foldUnary<UnaryKind::Sinh>;
+  table[":Cosh"] = foldUnary<UnaryKind::Cosh>;
+  table[":Asinh"] = foldUnary<UnaryKind::Asinh>;
+  table[":Acosh"] = foldUnary<UnaryKind::Acosh>;
+  table[":Atanh"] = foldUnary<UnaryKind::Atanh>;
+  table[":Softplus"] = foldUnary<UnaryKind::Softplus>;
+  table[":Softsign"] = foldUnary<UnaryKind::Softsign>;
+}
+
 void addMathImports(ImportTable &table) {
   table[":Add"] = importBinary<BinaryKind::Add>;
   table[":Sub"] = importBinary<BinaryKind::Sub>;
@@ -439,15 +443,6 @@ void addMathImports(ImportTable &table) {
   table[":Max"] = importChain<BinaryKind::Max>;
   table[":Mean"] = importMean;
   table[":Pow"] = importPow;
-  table[":Mod"] = importMod;
-  table[":Equal"] = importFoldedBinary<BinaryKind::Equal>;
-  table[":Less"] = importFoldedBinary<BinaryKind::Less>;
-  table[":LessOrEqual"] = importFoldedBinary<BinaryKind::LessOrEqual>;
-  table[":Greater"] = importFoldedBinary<BinaryKind::Greater>;
-  table[":GreaterOrEqual"] = importFoldedBinary<BinaryKind::GreaterOrEqual>;
-  table[":And"] = importFoldedBinary<BinaryKind::And>;
-  table[":Or"] = importFoldedBinary<BinaryKind::Or>;
-  table[":Xor"] = importFoldedBinary<BinaryKind::Xor>;
   table[":PRelu"] = importPRelu;
 
   table[":Relu"] = importUnary<graph::ReluOp, UnaryKind::Relu>;
@@ -459,24 +454,6 @@ void addMathImports(ImportTable &table) {
   table[":Sqrt"] = importFloatUnary<graph::SqrtOp, UnaryKind::Sqrt>;
   table[":Floor"] = importFloatUnary<graph::FloorOp, UnaryKind::Floor>;
   table[":Erf"] = importFloatUnary<graph::ErfOp, UnaryKind::Erf>;
-  table[":Log"] = importFoldedUnary<UnaryKind::Log>;
-  table[":Ceil"] = importFoldedUnary<UnaryKind::Ceil>;
-  table[":Round"] = importFoldedUnary<UnaryKind::Round>;
-  table[":Sign"] = importFoldedUnary<UnaryKind::Sign>;
-  table[":Not"] = importFoldedUnary<UnaryKind::Not>;
-  table[":Sin"] = importFoldedUnary<UnaryKind::Sin>;
-  table[":Cos"] = importFoldedUnary<UnaryKind::Cos>;
-  table[":Tan"] = importFoldedUnary<UnaryKind::Tan>;
-  table[":Asin"] = importFoldedUnary<UnaryKind::Asin>;
-  table[":Acos"] = importFoldedUnary<UnaryKind::Acos>;
-  table[":Atan"] = importFoldedUnary<UnaryKind::Atan>;
-  table[":Sinh"] = importFoldedUnary<UnaryKind::Sinh>;
-  table[":Cosh"] = importFoldedUnary<UnaryKind::Cosh>;
-  table[":Asinh"] = importFoldedUnary<UnaryKind::Asinh>;
-  table[":Acosh"] = importFoldedUnary<UnaryKind::Acosh>;
-  table[":Atanh"] = importFoldedUnary<UnaryKind::Atanh>;
-  table[":Softplus"] = importFoldedUnary<UnaryKind::Softplus>;
-  table[":Softsign"] = importFoldedUnary<UnaryKind::Softsign>;
   table[":Reciprocal"] = importReciprocal;
   table[":HardSwish"] = importHardSwish;
   table[":HardSigmoid"] = importHardSigmoid;
@@ -484,11 +461,6 @@ void addMathImports(ImportTable &table) {
   table[":Gelu"] = importGelu;
   table["com.microsoft:Gelu"] = importGelu;
   table[":Clip"] = importClip;
-  for (const char *name : {":Celu", ":CumSum", ":Elu", ":GroupNormalization", ":Hardmax", ":LogSoftmax", ":LpNormalization",
-                           ":MeanVarianceNormalization", ":Mish", ":Selu", ":Shrink", ":ThresholdedRelu", ":Trilu"})
-    table[name] = importSameShape;
-  table[":IsInf"] = importTest;
-  table[":IsNaN"] = importTest;
 
   table[":MatMul"] = importMatMul;
   table[":Gemm"] = importGemm;
@@ -500,8 +472,6 @@ void addMathImports(ImportTable &table) {
   table[":ReduceL1"] = importNorm;
   table[":ReduceL2"] = importNorm;
   table[":ReduceSumSquare"] = importNorm;
-  table[":ArgMax"] = importArgExtreme;
-  table[":ArgMin"] = importArgExtreme;
   table[":Softmax"] = importSoftmax;
   table[":LayerNormalization"] = importLayerNormalization;
 }

@@ -40,6 +40,8 @@ struct ImportOptions {
   uint64_t maxConstantBytes = graph::kMaxConstantBytes;
   /// Where the part goes that only a run knows the shapes of; null: a model with such nodes is refused.
   Remainder *remainder = nullptr;
+  /// Constants that the network returns go there, too.
+  bool leavesConstantResults = false;
 };
 
 } // namespace tw::frontend

@@ -40,6 +40,15 @@ static constexpr llvm::StringLiteral kChangedInOpset7[] = {
 /// ONNX writes its own domain in two ways.
 static std::string normalDomain(const std::string &domain) { return domain == "ai.onnx" ? "" : domain; }
 
+static const ImportTable &foldTable() {
+  static const ImportTable table = [] {
+    ImportTable table;
+    addFolds(table);
+    return table;
+  }();
+  return table;
+}
+
 static const ImportTable &importTable() {
   static const ImportTable table = [] {
     ImportTable table;
@@ -571,7 +580,8 @@ void GraphImporter::importOutputs() {
       continue;
     if (found == tensors.end())
       fail("is produced by no node");
-    if (options.remainder && llvm::is_contained(found->second.shape, 0)) {
+    if (options.remainder && (llvm::is_contained(found->second.shape, 0) ||
+                              (options.leavesConstantResults && found->second.constant))) {
       leaveOutput(output.name());
       continue;
     }
@@ -615,7 +625,7 @@ void GraphImporter::leaveOutput(const std::string &name) {
   const Tensor &tensor = tensors.find(name)->second;
   if (!tensor.constant)
     throw ImportError{"output \"" + printable(name) + "\" has shape " + formatShape(tensor.shape) + ": every dim must be at least 1"};
-  hostValues[name] = hostTensorOf(tensor);
+  hostValues[name] = operators::Value(operators::toKind(*hostTensorOf(tensor).tensor, tensor.declared));
 }
 
 /// A constant as the host takes it.
@@ -725,7 +735,14 @@ std::vector<Tensor> GraphImporter::importResults(Node &node, const onnx::NodePro
   mlir::Block &body = function.getBody().front();
   mlir::Operation *last = body.empty() ? nullptr : &body.back();
   std::vector<std::pair<ElementKind, Shape>> types;
-  auto import = importTable().find(normalDomain(proto.domain()) + ":" + proto.op_type());
+  const std::string key = normalDomain(proto.domain()) + ":" + proto.op_type();
+  if (auto fold = foldTable().find(key); fold != foldTable().end() && node.allConstant()) {
+    try {
+      return fold->second(node);
+    } catch (const Inexpressible &) {
+    }
+  }
+  auto import = importTable().find(key);
   if (import != importTable().end()) {
     try {
       std::vector<Tensor> results = import->second(node);
@@ -819,6 +836,9 @@ bool GraphImporter::compute(const onnx::NodeProto &proto) {
   try {
     onnx::ModelProto alone = operators::modelOf(proto, opsets, names);
     std::vector<operators::Value> results = operators::Evaluator(alone, folder).run(std::move(values));
+    // A sequence is no initializer.
+    if (llvm::any_of(results, [](const operators::Value &value) { return value.form != operators::Value::Form::Tensor; }))
+      return false;
     for (int i = 0; i < alone.graph().output_size(); ++i)
       defineValue(alone.graph().output(i).name(), results[size_t(i)]);
   } catch (const operators::Error &error) {
@@ -831,11 +851,7 @@ bool GraphImporter::compute(const onnx::NodeProto &proto) {
 }
 
 void GraphImporter::defineValue(const std::string &name, const operators::Value &value) {
-  if (value.form != operators::Value::Form::Tensor || isHostOnly(value.tensor->type)) {
-    if (value.form != operators::Value::Form::Tensor) {
-      // A sequence is no initializer: who reads it is computed as well, or left.
-      throw ImportError{"its result is a sequence of constants, which is not supported"};
-    }
+  if (isHostOnly(value.tensor->type)) {
     hostValues[name] = value;
     return;
   }
@@ -1098,6 +1114,18 @@ mlir::OwningOpRef<mlir::ModuleOp> GraphImporter::run() {
 //===----------------------------------------------------------------------===//
 // Entry points
 //===----------------------------------------------------------------------===//
+
+std::vector<ImportedOperator> importedOperators() {
+  std::map<std::string, ImportedOperator> all;
+  for (auto &[name, op] : operators::table())
+    all[name] = {name, false};
+  for (const auto &entry : importTable())
+    all[entry.getKey().str()] = {entry.getKey().str(), true};
+  std::vector<ImportedOperator> list;
+  for (auto &[name, op] : all)
+    list.push_back(op);
+  return list;
+}
 
 static llvm::Error fileError(StringRef file, const Twine &text) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), Twine(printable(file)) + ": " + text);

@@ -203,6 +203,8 @@ void addDataImports(ImportTable &table);
 void addMathImports(ImportTable &table);
 /// Convolution, pooling, normalisation.
 void addNnImports(ImportTable &table);
+/// What no op of the graph dialect computes, for nodes of constants.
+void addFolds(ImportTable &table);
 /// Quantised operators of ONNX and ONNX Runtime.
 void addQuantizedImports(ImportTable &table);
 
