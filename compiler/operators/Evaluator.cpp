@@ -6,6 +6,7 @@
 #include "isa/Printable.h"
 
 #include <functional>
+#include <new>
 #include <onnx/onnx_pb.h>
 #include <queue>
 #include <set>
@@ -167,6 +168,11 @@ const Evaluator::Graph &Evaluator::prepared(const onnx::GraphProto &graph) {
       if (kept.insert(name).second)
         made->released[step].push_back(name);
     });
+  // Results that nobody reads go at once.
+  for (size_t step = 0; step < made->order.size(); ++step)
+    for (const std::string &name : graph.node(made->order[step]).output())
+      if (!kept.count(name))
+        made->released[step].push_back(name);
   entry = std::move(made);
   return *entry;
 }
@@ -255,6 +261,9 @@ void Evaluator::runNode(const onnx::NodeProto &node, Scope &scope, const Opsets 
     const std::string name = !node.name().empty() ? node.name() : node.output_size() ? node.output(0) : "";
     throw Error{"node \"" + printable(name) + "\" (" + (domain.empty() ? "" : printable(domain) + ":") + printable(node.op_type()) +
                 "): " + error.message};
+  } catch (const std::bad_alloc &) {
+    throw Error{"node \"" + printable(node.output_size() ? node.output(0) : node.name()) + "\" (" + printable(node.op_type()) +
+                "): there is not enough memory"};
   }
 }
 

@@ -76,9 +76,39 @@ template <typename F> void forEachPlace(const Call &call, const HostTensor &x, c
   Shape strides = stridesOf(x.shape);
   const int64_t extent = x.shape[size_t(axis)], step = strides[size_t(axis)];
   strides[size_t(axis)] = 0;
-  walk<1>(indices.shape, {strides}, [&](int64_t i, const std::array<int64_t, 1> &at) {
-    f(i, at[0] + placeOf(call, integerAt(indices, i), extent) * step);
-  });
+  auto visit = [&](const auto *index) {
+    walk<1>(indices.shape, {strides}, [&](int64_t i, const std::array<int64_t, 1> &at) {
+      f(i, at[0] + placeOf(call, int64_t(index[i]), extent) * step);
+    });
+  };
+  if (indices.type == ElementKind::I64)
+    visit(data<int64_t>(indices));
+  else
+    visit(data<int32_t>(indices));
+}
+
+/// Calls `f` with an integer of the elements' size; with nothing for strings and elements of 16 bytes.
+template <typename F> void visitStorage(ElementKind kind, F &&f) {
+  switch (kind == ElementKind::String ? 0 : frontend::elementBytes(kind)) {
+  case 1:
+    return f(uint8_t());
+  case 2:
+    return f(uint16_t());
+  case 4:
+    return f(uint32_t());
+  case 8:
+    return f(uint64_t());
+  default:
+    return f(nullptr);
+  }
+}
+
+/// y[to] = x[from], of elements as visitStorage() gives them.
+template <typename T> void copyStored(const HostTensor &x, int64_t from, HostTensor &y, int64_t to) {
+  if constexpr (std::is_integral_v<T>)
+    data<T>(y)[to] = data<T>(x)[from];
+  else
+    copyElement(x, from, y, to);
 }
 
 void evaluateGatherElements(Call &call) {
@@ -87,7 +117,9 @@ void evaluateGatherElements(Call &call) {
   const int64_t axis = call.axis(call.intAttr("axis", 0), int64_t(x.shape.size()));
   requireWithin(call, x, indices, axis);
   HostTensor &y = call.output(0, x.type, indices.shape);
-  forEachPlace(call, x, indices, axis, [&](int64_t i, int64_t place) { copyElement(x, place, y, i); });
+  visitStorage(x.type, [&](auto zero) {
+    forEachPlace(call, x, indices, axis, [&](int64_t i, int64_t place) { copyStored<decltype(zero)>(x, place, y, i); });
+  });
 }
 
 /// Places that the rows of `indices` [..., k] name in the dims of `shape` from `first` on, in units of what is behind these.
@@ -199,7 +231,9 @@ void evaluateScatterElements(Call &call) {
   const Reduction reduction = reductionOf(call, call.opset() >= 16);
   HostTensor y = x;
   if (reduction == Reduction::None)
-    forEachPlace(call, x, indices, axis, [&](int64_t i, int64_t place) { copyElement(updates, i, y, place); });
+    visitStorage(x.type, [&](auto zero) {
+      forEachPlace(call, x, indices, axis, [&](int64_t i, int64_t place) { copyStored<decltype(zero)>(updates, i, y, place); });
+    });
   else
     forEachPlace(call, x, indices, axis, [&](int64_t i, int64_t place) { reduceElements(updates, i, y, place, 1, reduction); });
   call.set(0, std::move(y));

@@ -678,4 +678,108 @@ TEST(MovementTest, FormsOfOldOpsets) {
   EXPECT_TRUE(isSame(*dropped[1].tensor, tensorOf(ElementKind::F32, {1, 4}, {1, 1, 1, 1})));
 }
 
+//===----------------------------------------------------------------------===//
+// Nonsense
+//===----------------------------------------------------------------------===//
+
+/// A number that is mostly small.
+int64_t oddNumber(Random &random) {
+  const std::vector<int64_t> odd = {kLeast, kMost, kLeast + 1, -(int64_t(1) << 32)};
+  return random.below(12) ? random.between(-3, 5) : odd[size_t(random.below(4))];
+}
+
+Value oddInput(Random &random) {
+  const int64_t form = random.below(20);
+  if (form == 0)
+    return Value();
+  if (form == 1)
+    return Value::sequenceOf({list({1})});
+  // Mostly lists and scalars of integers, or tensors that hold small numbers.
+  const std::vector<ElementKind> kinds = {ElementKind::I32, ElementKind::F32, ElementKind::Bool, ElementKind::U4};
+  const bool isList = form < 12;
+  const ElementKind kind = isList ? ElementKind::I64 : random.below(2) ? random.kind() : kinds[size_t(random.below(4))];
+  const Shape shape = random.shape(isList ? random.below(3) : random.below(5), random.below(4) ? 1 : 0, 4);
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < countOf(shape); ++i)
+    values.push_back(isList ? oddNumber(random) : random.between(-2, 3));
+  return tensorOf(kind, shape, values);
+}
+
+TEST(MovementTest, RandomNodesEndWithAResultOrAnError) {
+  const std::vector<const char *> types = {"AffineGrid",
+                                           "CenterCropPad",
+                                           "Compress",
+                                           "Concat",
+                                           "ConcatFromSequence",
+                                           "ConstantOfShape",
+                                           "DepthToSpace",
+                                           "Dropout",
+                                           "Expand",
+                                           "EyeLike",
+                                           "Flatten",
+                                           "Gather",
+                                           "GatherElements",
+                                           "GatherND",
+                                           "OneHot",
+                                           "Optional",
+                                           "OptionalGetElement",
+                                           "OptionalHasElement",
+                                           "Pad",
+                                           "Range",
+                                           "Reshape",
+                                           "ReverseSequence",
+                                           "Scatter",
+                                           "ScatterElements",
+                                           "ScatterND",
+                                           "SequenceAt",
+                                           "SequenceConstruct",
+                                           "SequenceErase",
+                                           "SequenceInsert",
+                                           "SequenceLength",
+                                           "Shape",
+                                           "Size",
+                                           "Slice",
+                                           "SpaceToDepth",
+                                           "Split",
+                                           "SplitToSequence",
+                                           "Squeeze",
+                                           "TensorScatter",
+                                           "Tile",
+                                           "Transpose",
+                                           "Trilu",
+                                           "Unsqueeze"};
+  const std::vector<const char *> numbers = {"axis",      "batch_dims", "blocksize", "keepdims",     "new_axis", "num_outputs",
+                                             "start",     "end",        "allowzero", "upper",        "k",        "dtype",
+                                             "time_axis", "batch_axis", "seed",      "align_corners"};
+  const std::vector<const char *> lists = {"axes", "perm", "pads", "starts", "ends", "split"};
+  const std::vector<const char *> modes = {"constant", "reflect", "edge", "wrap", "circular", "linear", "CRD", "DCR"};
+  Random random;
+  int results = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const char *type = types[size_t(random.below(int64_t(types.size())))];
+    Node node(type, int(random.below(3)) + 1);
+    for (const char *name : numbers)
+      if (random.below(6) == 0)
+        node.integer(name, oddNumber(random));
+    for (const char *name : lists)
+      if (random.below(3) == 0) {
+        std::vector<int64_t> values;
+        for (int64_t i = random.below(4); i > 0; --i)
+          values.push_back(oddNumber(random));
+        node.integers(name, values);
+      }
+    if (random.below(3) == 0)
+      node.text("mode", modes[size_t(random.below(int64_t(modes.size())))]);
+    if (random.below(3) == 0)
+      node.text("reduction", random.below(2) ? "add" : "max");
+    std::vector<Value> inputs;
+    for (int64_t i = random.below(6); i > 0; --i)
+      inputs.push_back(oddInput(random));
+    SCOPED_TRACE(std::string(type) + ", seed " + std::to_string(random.seed) + ", round " + std::to_string(round));
+    const std::vector<int64_t> opsets = {7, 10, 12, 22};
+    EXPECT_NO_THROW(results += errorOf([&] { evaluateAll(node, inputs, opsets[size_t(random.below(4))]); }).empty());
+  }
+  EXPECT_GT(results, 1000);
+}
+
 } // namespace
