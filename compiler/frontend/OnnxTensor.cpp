@@ -193,7 +193,8 @@ static Result<std::string> readExternal(const onnx::TensorProto &proto, const st
       errno = 0;
       const uint64_t number = std::strtoull(entry.value().c_str(), &end, 10);
       if (entry.value().empty() || *end || errno || entry.value()[0] == '-')
-        return problem("the " + entry.key() + " of its data is \"" + printable(entry.value()) + "\", expected a number of bytes");
+        return problem("the " + entry.key() + " of its data is \"" + printable(entry.value()) +
+                       "\", expected a number of bytes");
       (entry.key() == "offset" ? offset : length) = number;
     }
   }
@@ -202,9 +203,17 @@ static Result<std::string> readExternal(const onnx::TensorProto &proto, const st
     return problem("its data is in file \"" + printable(location) + "\", expected a path below the model's folder");
   if (length != expected)
     return problem("its data has " + std::to_string(length) + " bytes, its shape and type need " + std::to_string(expected));
-  std::ifstream file(std::filesystem::path(folder) / path, std::ios::binary);
-  std::string bytes(size_t(expected), '\0');
-  if (!file || !file.seekg(std::streamoff(offset)) || !file.read(bytes.data(), std::streamsize(expected)))
+  // A small file that is said to be large costs no memory, and what is no plain file is not opened.
+  const std::filesystem::path full = std::filesystem::path(folder) / path;
+  std::error_code none;
+  const bool isFile = std::filesystem::is_regular_file(full, none);
+  const uint64_t size = isFile ? uint64_t(std::filesystem::file_size(full, none)) : 0;
+  const bool fits = isFile && !none && offset <= size && expected <= size - offset;
+  std::string bytes(fits ? size_t(expected) : 0, '\0');
+  std::ifstream file;
+  if (fits)
+    file.open(full, std::ios::binary);
+  if (!fits || !file || !file.seekg(std::streamoff(offset)) || !file.read(bytes.data(), std::streamsize(expected)))
     return problem("its data, " + std::to_string(expected) + " bytes from " + std::to_string(offset) + " on of file \"" +
                    printable(location) + "\" beside the model, cannot be read");
   return bytes;
@@ -258,8 +267,8 @@ Result<HostTensor> decodeTensor(const onnx::TensorProto &proto, const std::strin
       packed.push_back(uint8_t(value));
     }
     if (int64_t(packed.size()) != expected || !fits)
-      return problem("it holds " + std::to_string(packed.size()) + " values of a byte, its shape " + shapeText(tensor.shape) + " of " +
-                     elementName(*kind) + " needs " + std::to_string(expected));
+      return problem("it holds " + std::to_string(packed.size()) + " values of a byte, its shape " + shapeText(tensor.shape) +
+                     " of " + elementName(*kind) + " needs " + std::to_string(expected));
     tensor.bytes = unpack(*kind, packed, *count);
   } else {
     int64_t found = 0;

@@ -29,13 +29,14 @@ void multiplyRows(int64_t m, int64_t n, int64_t k, const C *a, int64_t aRow, con
     }
 }
 
-/// c[m, n] += a[m, k] * b[k, n], all row-major with the given elements from row to row. Each sum runs along k in order. C: float, double, uint32_t
-/// or uint64_t.
+/// c[m, n] += a[m, k] * b[k, n], all row-major with the given elements from row to row. Each sum runs along k in order.
+/// C: float, double, uint32_t or uint64_t.
 template <typename C>
 void multiply(int64_t m, int64_t n, int64_t k, const C *a, int64_t aRow, const C *b, int64_t bRow, C *c, int64_t cRow) {
   constexpr int64_t kRows = 4, kWidth = 32 / int64_t(sizeof(C));
   typedef C Vector __attribute__((vector_size(32), aligned(alignof(C))));
-  // A block of b, turned into panels of kWidth columns, stays in the second cache while all rows of a pass; sums of kRows x kWidth in registers.
+  // A block of b, turned into panels of kWidth columns, stays in the second cache while all rows of a pass; kRows x kWidth sums
+  // stay in registers.
   constexpr int64_t kColumns = 256, kDepth = 256;
   const int64_t rows = m / kRows * kRows;
   if (rows == 0)

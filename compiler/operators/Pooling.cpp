@@ -30,8 +30,8 @@ std::vector<WindowPart> partsOf(const Windows &windows, size_t dim) {
   return parts;
 }
 
-/// Calls `start()`, `element(place)` for all elements of a window that lie in the input, and `end(place in the output, padded elements)`, for every
-/// window of every channel. Places count from the start of the channel.
+/// Calls `start()`, `element(place)` for all elements of a window that lie in the input, and `end(place in the output, padded
+/// elements)`, for every window of a channel. Places count from the start of the channel.
 template <typename Start, typename Element, typename End>
 void forEachWindow(const Windows &windows, Start start, Element element, End end) {
   const size_t rank = windows.input.size();

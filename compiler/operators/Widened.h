@@ -92,6 +92,9 @@ struct AroundAxis {
   AroundAxis(const Shape &shape, int64_t axis) : count(shape[size_t(axis)]) {
     for (size_t i = 0; i < shape.size(); ++i)
       (int64_t(i) < axis ? outer : inner) *= int64_t(i) == axis ? 1 : shape[i];
+    // Nothing is walked where there are no elements.
+    if (countOf(shape) == 0)
+      outer = 0;
   }
 };
 

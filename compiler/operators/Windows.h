@@ -22,8 +22,8 @@ struct Windows {
 Shape spatialAttr(const Call &call, const char *name, size_t rank, int64_t fallback, int64_t least);
 /// Attribute kernel_shape, or `given`, the spatial dims of weights, which it must be.
 Shape kernelOf(const Call &call, const Shape &spatial, const Shape *given);
-/// Windows over an input of the spatial dims `spatial` as attributes strides, dilations, pads and auto_pad say. `ceil`: the last window may reach
-/// beyond the padding, if it does not start there.
+/// Windows over an input of the spatial dims `spatial` as attributes strides, dilations, pads and auto_pad say. `ceil`: the last
+/// window may reach beyond the padding, if it does not start there.
 Windows windowsOf(const Call &call, const Shape &spatial, const Shape &kernel, bool ceil = false);
 /// The dims behind batch and channels; fails if there are none.
 Shape spatialOf(const Call &call, size_t input);
