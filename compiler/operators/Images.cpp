@@ -6,7 +6,6 @@
 #include "compiler/operators/Operator.h"
 
 #include <limits>
-#include <numeric>
 
 using namespace tw;
 using namespace tw::operators;

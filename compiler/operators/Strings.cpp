@@ -7,7 +7,9 @@
 #include "compiler/operators/Signals.h"
 #include "isa/Printable.h"
 
+#include <limits>
 #include <map>
+#include <set>
 
 using namespace tw;
 using namespace tw::operators;
