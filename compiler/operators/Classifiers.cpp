@@ -4,6 +4,8 @@
 #include "compiler/operators/MachineLearning.h"
 #include "isa/Printable.h"
 
+#include <limits>
+
 using namespace tw;
 using namespace tw::operators;
 

@@ -8,6 +8,8 @@
 #include "compiler/operators/Images.h"
 #include "compiler/operators/Operator.h"
 
+#include <cctype>
+
 using namespace tw;
 using namespace tw::operators;
 

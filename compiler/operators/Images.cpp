@@ -6,13 +6,12 @@
 #include "compiler/operators/Operator.h"
 
 #include <limits>
-#include <numeric>
 
 using namespace tw;
 using namespace tw::operators;
 
-/// Samples of all results of one operator, at most.
-static constexpr double kMostSamples = 4294967296.0;
+/// Samples of all results of one operator, and of one result, at most.
+static constexpr double kMostSamples = 1073741824.0, kMostGrid = 1048576.0;
 
 namespace {
 
@@ -110,8 +109,9 @@ void evaluateRoiAlign(Call &call) {
       const double gridColumns = ratio > 0 ? double(ratio) : std::ceil(cellWidth);
       if (gridRows > 0 && gridColumns > 0)
         samples += gridRows * gridColumns * double(channels * rows * columns);
-      if (!(std::fabs(cellHeight) < 1e15) || !(std::fabs(cellWidth) < 1e15) || !(samples <= kMostSamples))
-        call.fail("regions are too large: at most 2^32 samples are taken");
+      if (!(std::fabs(cellHeight) < 1e15) || !(std::fabs(cellWidth) < 1e15) || !(samples <= kMostSamples) ||
+          (gridRows > 0 && gridColumns > 0 && gridRows * gridColumns > kMostGrid))
+        call.fail("regions are too large: at most 2^20 samples are taken for a result, and 2^30 for all");
       const int64_t most = std::max<int64_t>(0, int64_t(gridRows)), mostAcross = std::max<int64_t>(0, int64_t(gridColumns));
       for (int64_t i = 0; i < rows; ++i)
         for (int64_t j = 0; j < columns; ++j) {

@@ -4,6 +4,7 @@
 #include "compiler/operators/MachineLearning.h"
 #include "isa/Printable.h"
 
+#include <limits>
 #include <map>
 
 using namespace tw;

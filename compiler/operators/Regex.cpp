@@ -8,7 +8,7 @@
 #include "isa/Printable.h"
 
 #include <algorithm>
-#include <memory>
+#include <cctype>
 
 using namespace tw;
 using namespace tw::operators;

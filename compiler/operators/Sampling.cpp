@@ -33,7 +33,6 @@ struct Grid {
   Mode mode = Mode::Linear;
   Padding padding = Padding::Zeros;
   bool alignsCorners = false;
-  int64_t rank = 0;
 
   unsigned taps() const { return mode == Mode::Nearest ? 1 : mode == Mode::Linear ? 2 : 4; }
 
@@ -55,9 +54,9 @@ struct Grid {
     double x = float(alignsCorners ? (place + 1) / 2 * last : ((place + 1) * double(size) - 1) / 2);
     if (!(std::fabs(x) < 2147483648.0))
       x = -100;
-    // source: ONNX, operator GridSample: two dims round half to even, three away from zero.
+    // Ties go to the even element.
     if (mode == Mode::Nearest)
-      x = rank == 3 ? std::round(x) : std::nearbyint(x);
+      x = std::nearbyint(x);
     const double least = alignsCorners ? 0 : -0.5, most = alignsCorners ? last : last + 0.5;
     if (x < least || x > most) {
       if (padding == Padding::Border)
@@ -92,7 +91,6 @@ void evaluateGridSample(Call &call) {
     call.fail("input has shape " + textOf(x.shape) + " and the grid " + textOf(grid.shape) +
               ", expected [n, channels, ...] of rank r + 2 and [n, ..., r]");
   Grid sampler;
-  sampler.rank = int64_t(rank);
   const std::string mode = call.stringAttr("mode", call.opset() < 20 ? "bilinear" : "linear");
   if (mode == "nearest")
     sampler.mode = Mode::Nearest;

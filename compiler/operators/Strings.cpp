@@ -7,7 +7,9 @@
 #include "compiler/operators/Signals.h"
 #include "isa/Printable.h"
 
+#include <limits>
 #include <map>
+#include <set>
 
 using namespace tw;
 using namespace tw::operators;
@@ -235,7 +237,7 @@ void evaluateTfIdfVectorizer(Call &call) {
     std::fill(counts.begin(), counts.end(), 0);
     for (int64_t n = shortest; n <= std::min({longest, length, vocabulary.longest}); ++n)
       // Between the words of an n-gram lie equally many others; one word has none between.
-      for (int64_t distance = 1; distance <= (n == 1 ? 0 : skips) + 1 && (n - 1) * distance < length; ++distance)
+      for (int64_t distance = 1; distance - 1 <= (n == 1 ? 0 : skips) && (n - 1) * distance < length; ++distance)
         for (int64_t first = 0; first + (n - 1) * distance < length; ++first) {
           ngram.clear();
           for (int64_t k = 0; k < n; ++k)

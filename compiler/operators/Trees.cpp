@@ -4,6 +4,7 @@
 #include "compiler/operators/MachineLearning.h"
 #include "isa/Printable.h"
 
+#include <functional>
 #include <map>
 
 using namespace tw;

@@ -349,7 +349,7 @@ TEST(ImagesTest, ColumnsOfOnesCountBlocks) {
 
 HostTensor bytesOf(const std::string &text) {
   HostTensor x = makeTensor(ElementKind::U8, {int64_t(text.size())});
-  std::memcpy(x.bytes.data(), text.data(), text.size());
+  std::copy(text.begin(), text.end(), x.bytes.begin());
   return x;
 }
 

@@ -4,6 +4,8 @@
 #include "tests/unit/operators/TestCall.h"
 
 #include <gtest/gtest.h>
+#include <memory>
+#include <set>
 
 using namespace tw;
 using namespace tw::operators;
