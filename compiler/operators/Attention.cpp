@@ -152,7 +152,13 @@ static void evaluateFlexAttention(Call &call) {
                     scores.at(b, h));
     for (T &each : scores.elements)
       each *= scale;
-    const ElementKind precise = std::is_same_v<T, double> ? ElementKind::F64 : ElementKind::F32;
+    ElementKind precise = std::is_same_v<T, double> ? ElementKind::F64 : ElementKind::F32;
+    if (call.hasAttr("softmax_precision")) {
+      const std::optional<ElementKind> given = frontend::elementKindOf(int32_t(call.intAttr("softmax_precision")));
+      if (!given || !frontend::isFloat(*given))
+        call.fail("softmax_precision is " + std::to_string(call.intAttr("softmax_precision")) + ", expected a type of floats");
+      precise = *given;
+    }
     Heads<T> probabilities(modified(call, "score_mod", scores.tensor(precise)));
     for (int64_t i = 0; i < q.batch * q.heads * q.length; ++i)
       softmaxRow(probabilities.elements.data() + i * k.length, k.length);

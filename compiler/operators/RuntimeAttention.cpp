@@ -336,9 +336,9 @@ static void multiHeadAttention(Call &call, const MultiHeadInputs &inputs) {
 static void evaluateMultiHeadAttention(Call &call) { multiHeadAttention(call, {3, 4, 5, 6, 7, 8, 9}); }
 
 static void evaluateDecoderMaskedMultiHeadAttention(Call &call) {
-  if (call.has(8) && call.intScalar(8) == 1 && call.has(9))
-    call.fail("cache_indirection is given, which is not supported");
-  multiHeadAttention(call, {10, 3, 4, 5, 6, 7, 9});
+  // With one beam, each token comes from it.
+  const bool isBeam = call.has(8) && call.intScalar(8) != 1;
+  multiHeadAttention(call, {10, 3, 4, 5, 6, 7, isBeam ? 9 : call.numInputs()});
 }
 
 //===----------------------------------------------------------------------===//
@@ -479,7 +479,7 @@ static void evaluateGroupQueryAttention(Call &call) {
       bias->addTo(biasRow.data(), b, h, i);
       std::copy_n(biasRow.begin(), std::min<int64_t>(keys.length, int64_t(biasRow.size())), row);
     }
-    const int64_t end = isCausal ? std::min(past[size_t(b)] + i + 1, keys.length) : lengths[size_t(b)];
+    const int64_t end = isCausal ? std::min(past[size_t(b)] + i + 1, lengths[size_t(b)]) : lengths[size_t(b)];
     const int64_t start = window > 0 ? std::max<int64_t>(0, end - window) : 0;
     for (int64_t j = 0; j < keys.length; ++j)
       if (j < start || j >= end)
@@ -512,9 +512,9 @@ static void evaluateGroupQueryAttention(Call &call) {
 static void evaluateRotaryEmbedding(Call &call) {
   if (call.flagAttr("is_packed_batching", false))
     call.fail("is_packed_batching is 1, which is not supported");
-  evaluateRotary(call, {2, 3, 1, true});
   if (call.floatAttr("scale", 1.f) != 1)
     call.fail("scale is not 1, which is not supported");
+  evaluateRotary(call, {2, 3, 1, true});
 }
 
 /// Biases of distances of keys from queries in buckets, as T5 has them: [1, heads, queries, keys] of bias_table[buckets, heads].
@@ -591,9 +591,9 @@ static void evaluateGatedRelativePositionBias(Call &call) {
 }
 
 void operators::addRuntimeAttention(Table &table) {
-  table["com.microsoft:Attention"] = {evaluateAttention, {6}, false, false};
-  table["com.microsoft:MultiHeadAttention"] = {evaluateMultiHeadAttention, {8}, false, false};
-  table["com.microsoft:DecoderMaskedMultiHeadAttention"] = {evaluateDecoderMaskedMultiHeadAttention, {7}, false, false};
+  table["com.microsoft:Attention"].evaluate = evaluateAttention;
+  table["com.microsoft:MultiHeadAttention"].evaluate = evaluateMultiHeadAttention;
+  table["com.microsoft:DecoderMaskedMultiHeadAttention"].evaluate = evaluateDecoderMaskedMultiHeadAttention;
   table["com.microsoft:GroupQueryAttention"] = {evaluateGroupQueryAttention, {6}, false, false};
   table["com.microsoft:RotaryEmbedding"].evaluate = evaluateRotaryEmbedding;
   table["com.microsoft:RelativePositionBias"] = {evaluateRelativePositionBias, {1, 2}, false, false};
