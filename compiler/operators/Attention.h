@@ -56,6 +56,14 @@ template <typename T> Heads<T> concatenate(const Heads<T> &a, const Heads<T> &b)
   return y;
 }
 
+/// A number of heads, an attribute: at least 1, and few enough to be counted with.
+inline int64_t headsAttr(const Call &call, const char *name, std::optional<int64_t> fallback = std::nullopt) {
+  const int64_t heads = call.intAttr(name, fallback);
+  if (heads < 1 || heads > (int64_t(1) << 31))
+    call.fail(std::string(name) + " is " + std::to_string(heads) + ", expected 1 to 2^31");
+  return heads;
+}
+
 /// A tensor that broadcasts to [batch, heads, queries, keys] and is added to scores, or, of bools, says which scores count.
 class ScoreBias {
 public:

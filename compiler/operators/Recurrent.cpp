@@ -356,7 +356,7 @@ static void evaluateLinearAttention(Call &call) {
     call.fail("state_window is not 0, which is not supported");
   requireShape(call, query, "query", {-1, -1, -1});
   const int64_t batch = query.shape[0], steps = query.shape[1];
-  const int64_t heads = call.intAttr("q_num_heads"), kvHeads = call.intAttr("kv_num_heads");
+  const int64_t heads = headsAttr(call, "q_num_heads"), kvHeads = headsAttr(call, "kv_num_heads");
   requireShape(call, key, "key", {batch, steps, -1});
   requireShape(call, value, "value", {batch, steps, -1});
   if (heads < 1 || kvHeads < 1 || heads % kvHeads || query.shape[2] % heads || value.shape[2] % kvHeads)
