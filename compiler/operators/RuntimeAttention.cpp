@@ -402,8 +402,7 @@ static void evaluateGroupQueryAttention(Call &call) {
   }
   const bool isPrompt = steps == total;
   for (int64_t &length : lengths) {
-    if (length < INT32_MAX)
-      ++length;
+    length = std::min<int64_t>(std::max<int64_t>(length, -1), INT32_MAX) + 1;
     past.push_back(isPrompt ? 0 : length - steps);
     if (length < 1 || length > total || past.back() < 0 || past.back() > pastKeys.length)
       call.fail("seqlens_k has " + std::to_string(length - 1) + " for " + std::to_string(steps) + " queries, a past of " +
