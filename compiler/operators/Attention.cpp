@@ -33,7 +33,7 @@ template <typename T> static Heads<T> readHeads(const Call &call, size_t i, cons
   requireShape(call, x, name, {-1, -1, -1});
   if (heads < 1 || x.shape[2] % heads)
     call.fail(std::string(name) + " has shape " + textOf(x.shape) + ", it cannot have " + std::to_string(heads) + " heads");
-  return splitHeads(realsOf<T>(x).data(), x.shape[0], x.shape[1], heads, x.shape[2] / heads, x.shape[2]);
+  return splitHeads(realsOf<T>(x), 0, x.shape[0], x.shape[1], heads, x.shape[2] / heads, x.shape[2]);
 }
 
 static void requireRank3Or4(const Call &call, size_t i, const char *name) {

@@ -26,14 +26,17 @@ template <typename T> struct Heads {
   HostTensor tensor(ElementKind kind) const { return tensorOf(elements, kind, {batch, heads, length, size}); }
 };
 
-/// Heads of x[batch, length, heads * size], which may lie `stride` apart: element (b, l, h, s) is x[(b * length + l) * stride + h * size + s].
+/// Heads of x[batch, length, ..]: element (b, l, h, s) is x[(b * length + l) * stride + first + h * size + s].
 template <typename T>
-Heads<T> splitHeads(const T *x, int64_t batch, int64_t length, int64_t heads, int64_t size, int64_t stride) {
+Heads<T> splitHeads(const std::vector<T> &x, int64_t first, int64_t batch, int64_t length, int64_t heads, int64_t size,
+                    int64_t stride) {
   Heads<T> y(batch, heads, length, size);
+  if (y.elements.empty())
+    return y;
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t l = 0; l < length; ++l)
       for (int64_t h = 0; h < heads; ++h)
-        std::copy_n(x + (b * length + l) * stride + h * size, size, y.at(b, h, l));
+        std::copy_n(x.data() + (b * length + l) * stride + first + h * size, size, y.at(b, h, l));
   return y;
 }
 /// The tensor [batch, length, heads * size].

@@ -150,11 +150,11 @@ void operators::attendProjected(Call &call, const ProjectedAttention &given) {
     call.fail("the projection has " + std::to_string(given.width) + " columns, expected those of Q, K and V: " + textOf(sizes));
   if (heads < 1 || sizes[0] % heads || sizes[2] % heads)
     call.fail("hidden sizes " + textOf(sizes) + " cannot have " + std::to_string(heads) + " heads");
-  const float *x = given.projected.data();
+  const std::vector<float> &x = given.projected;
   const int64_t size = sizes[0] / heads, valueSize = sizes[2] / heads;
-  const Heads<float> q = splitHeads(x, batch, steps, heads, size, given.width);
-  Heads<float> k = splitHeads(x + sizes[0], batch, steps, heads, size, given.width);
-  Heads<float> v = splitHeads(x + 2 * sizes[0], batch, steps, heads, valueSize, given.width);
+  const Heads<float> q = splitHeads(x, 0, batch, steps, heads, size, given.width);
+  Heads<float> k = splitHeads(x, sizes[0], batch, steps, heads, size, given.width);
+  Heads<float> v = splitHeads(x, 2 * sizes[0], batch, steps, heads, valueSize, given.width);
   int64_t past = 0;
   if (call.wants(1) && size != valueSize)
     call.fail("keys and values have different sizes, which is not allowed with a present state");
@@ -240,7 +240,7 @@ static Heads<float> headsOf(const Call &call, const HostTensor &x, const char *n
                             int64_t width) {
   if (width % heads)
     call.fail(std::string(name) + " has shape " + textOf(x.shape) + ", it cannot have " + std::to_string(heads) + " heads");
-  return splitHeads(realsOf<float>(x).data() + first, x.shape[0], x.shape[1], heads, width / heads, x.shape[2]);
+  return splitHeads(realsOf<float>(x), first, x.shape[0], x.shape[1], heads, width / heads, x.shape[2]);
 }
 
 /// Adds bias[first ..] to each position.
