@@ -33,7 +33,7 @@ template <typename T> static Heads<T> readHeads(const Call &call, size_t i, cons
   requireShape(call, x, name, {-1, -1, -1});
   if (heads < 1 || x.shape[2] % heads)
     call.fail(std::string(name) + " has shape " + textOf(x.shape) + ", it cannot have " + std::to_string(heads) + " heads");
-  return splitHeads(realsOf<T>(x).data(), x.shape[0], x.shape[1], heads, x.shape[2] / heads, x.shape[2]);
+  return splitHeads(realsOf<T>(x), 0, x.shape[0], x.shape[1], heads, x.shape[2] / heads, x.shape[2]);
 }
 
 static void requireRank3Or4(const Call &call, size_t i, const char *name) {
@@ -56,7 +56,7 @@ static void evaluateAttention(Call &call) {
   for (size_t i = 0; i < 3; ++i)
     requireRank3Or4(call, i, i == 0 ? "Q" : i == 1 ? "K" : "V");
   const bool isFlat = call.input(0).shape.size() == 3;
-  const int64_t heads = isFlat ? call.intAttr("q_num_heads") : 0, kvHeads = isFlat ? call.intAttr("kv_num_heads") : 0;
+  const int64_t heads = isFlat ? headsAttr(call, "q_num_heads") : 0, kvHeads = isFlat ? headsAttr(call, "kv_num_heads") : 0;
   const ElementKind kind = call.input(0).type;
   if (call.input(1).shape.size() != call.input(0).shape.size() || call.input(2).shape.size() != call.input(0).shape.size())
     call.fail("Q, K and V have different ranks");
@@ -152,7 +152,13 @@ static void evaluateFlexAttention(Call &call) {
                     scores.at(b, h));
     for (T &each : scores.elements)
       each *= scale;
-    const ElementKind precise = std::is_same_v<T, double> ? ElementKind::F64 : ElementKind::F32;
+    ElementKind precise = std::is_same_v<T, double> ? ElementKind::F64 : ElementKind::F32;
+    if (call.hasAttr("softmax_precision")) {
+      const std::optional<ElementKind> given = frontend::elementKindOf(int32_t(call.intAttr("softmax_precision")));
+      if (!given || !frontend::isFloat(*given))
+        call.fail("softmax_precision is " + std::to_string(call.intAttr("softmax_precision")) + ", expected a type of floats");
+      precise = *given;
+    }
     Heads<T> probabilities(modified(call, "score_mod", scores.tensor(precise)));
     for (int64_t i = 0; i < q.batch * q.heads * q.length; ++i)
       softmaxRow(probabilities.elements.data() + i * k.length, k.length);
@@ -172,7 +178,7 @@ void operators::evaluateRotary(Call &call, const RotaryInputs &inputs) {
   if (cosines.shape.empty() || cosines.shape != sines.shape)
     call.fail("cos_cache and sin_cache have shapes " + textOf(cosines.shape) + " and " + textOf(sines.shape));
   const int64_t half = cosines.shape.back(), given = call.intAttr("rotary_embedding_dim", 0);
-  int64_t heads = isFlat ? call.intAttr("num_heads", 0) : x.shape[1];
+  int64_t heads = isFlat ? std::min(call.intAttr("num_heads", 0), int64_t(1) << 31) : x.shape[1];
   if (isFlat && heads == 0)
     heads = half > 0 ? x.shape[2] / (2 * half) : 0;
   if (heads < 1 || (isFlat && x.shape[2] % heads))
@@ -187,7 +193,7 @@ void operators::evaluateRotary(Call &call, const RotaryInputs &inputs) {
     const HostTensor &ids = call.input(*inputs.positions);
     positions = call.ints(*inputs.positions);
     if (inputs.mayBeOffset && positions.size() == 1) {
-      const int64_t offset = positions[0];
+      const int64_t offset = std::min(std::max<int64_t>(positions[0], -1), cosines.shape[0]);
       positions.clear();
       for (int64_t b = 0; b < batch; ++b)
         for (int64_t i = 0; i < steps; ++i)

@@ -26,14 +26,17 @@ template <typename T> struct Heads {
   HostTensor tensor(ElementKind kind) const { return tensorOf(elements, kind, {batch, heads, length, size}); }
 };
 
-/// Heads of x[batch, length, heads * size], which may lie `stride` apart: element (b, l, h, s) is x[(b * length + l) * stride + h * size + s].
+/// Heads of x[batch, length, ..]: element (b, l, h, s) is x[(b * length + l) * stride + first + h * size + s].
 template <typename T>
-Heads<T> splitHeads(const T *x, int64_t batch, int64_t length, int64_t heads, int64_t size, int64_t stride) {
+Heads<T> splitHeads(const std::vector<T> &x, int64_t first, int64_t batch, int64_t length, int64_t heads, int64_t size,
+                    int64_t stride) {
   Heads<T> y(batch, heads, length, size);
+  if (y.elements.empty())
+    return y;
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t l = 0; l < length; ++l)
       for (int64_t h = 0; h < heads; ++h)
-        std::copy_n(x + (b * length + l) * stride + h * size, size, y.at(b, h, l));
+        std::copy_n(x.data() + (b * length + l) * stride + first + h * size, size, y.at(b, h, l));
   return y;
 }
 /// The tensor [batch, length, heads * size].
@@ -54,6 +57,14 @@ template <typename T> Heads<T> concatenate(const Heads<T> &a, const Heads<T> &b)
       std::copy_n(b.at(i, h), b.length * b.size, y.at(i, h, a.length));
     }
   return y;
+}
+
+/// A number of heads, an attribute: at least 1, and few enough to be counted with.
+inline int64_t headsAttr(const Call &call, const char *name, std::optional<int64_t> fallback = std::nullopt) {
+  const int64_t heads = call.intAttr(name, fallback);
+  if (heads < 1 || heads > (int64_t(1) << 31))
+    call.fail(std::string(name) + " is " + std::to_string(heads) + ", expected 1 to 2^31");
+  return heads;
 }
 
 /// A tensor that broadcasts to [batch, heads, queries, keys] and is added to scores, or, of bools, says which scores count.

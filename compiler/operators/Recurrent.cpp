@@ -352,9 +352,11 @@ static void evaluateLstm(Call &call) { evaluateLstmWith(call, {call.input(1), ca
 /// beta * (v - k * S).
 static void evaluateLinearAttention(Call &call) {
   const HostTensor &query = call.input(0), &key = call.input(1), &value = call.input(2);
+  if (call.intAttr("state_window", 0) != 0)
+    call.fail("state_window is not 0, which is not supported");
   requireShape(call, query, "query", {-1, -1, -1});
   const int64_t batch = query.shape[0], steps = query.shape[1];
-  const int64_t heads = call.intAttr("q_num_heads"), kvHeads = call.intAttr("kv_num_heads");
+  const int64_t heads = headsAttr(call, "q_num_heads"), kvHeads = headsAttr(call, "kv_num_heads");
   requireShape(call, key, "key", {batch, steps, -1});
   requireShape(call, value, "value", {batch, steps, -1});
   if (heads < 1 || kvHeads < 1 || heads % kvHeads || query.shape[2] % heads || value.shape[2] % kvHeads)
@@ -427,7 +429,7 @@ static void evaluateLinearAttention(Call &call) {
           }
         }
     call.set(0, tensorOf(y, query.type, {batch, steps, heads * valueSize}));
-    call.set(1, tensorOf(states, query.type, {batch, kvHeads, size, valueSize}));
+    call.set(1, tensorOf(states, call.has(3) ? call.input(3).type : query.type, {batch, kvHeads, size, valueSize}));
   });
 }
 
@@ -484,7 +486,10 @@ void operators::addRecurrent(Table &table) {
   table[":RNN"].evaluate = evaluateRnn;
   table[":GRU"].evaluate = evaluateGru;
   table[":LSTM"].evaluate = evaluateLstm;
-  table[":LinearAttention"].evaluate = evaluateLinearAttention;
-  table[":CausalConvWithState"].evaluate = evaluateCausalConv;
+  // ONNX took them over from ONNX Runtime.
+  for (const char *domain : {":", "com.microsoft:"}) {
+    table[std::string(domain) + "LinearAttention"].evaluate = evaluateLinearAttention;
+    table[std::string(domain) + "CausalConvWithState"].evaluate = evaluateCausalConv;
+  }
   addAttention(table);
 }

@@ -82,7 +82,7 @@ static Joined<T> joinPast(const Call &call, const Heads<T> &past, std::optional<
     joined.present = joined.all.tensor(kind);
     return joined;
   }
-  if (*length < 0 || *length + fresh.length > past.length)
+  if (*length < 0 || *length > past.length - fresh.length)
     call.fail("past_sequence_length is " + std::to_string(*length) + ", the past has room for " + std::to_string(past.length) +
               ", and " + std::to_string(fresh.length) + " are added");
   Heads<T> buffer = past;
@@ -141,20 +141,20 @@ static void attendAndSet(Call &call, const Heads<T> &q, const Heads<T> &k, const
 //===----------------------------------------------------------------------===//
 
 void operators::attendProjected(Call &call, const ProjectedAttention &given) {
-  const int64_t heads = call.intAttr("num_heads"), batch = given.batch, steps = given.steps;
+  const int64_t heads = headsAttr(call, "num_heads"), batch = given.batch, steps = given.steps;
   const std::vector<int64_t> sizes = call.intsAttr("qkv_hidden_sizes", std::vector<int64_t>(3, given.width / 3));
   if (call.flagAttr("do_rotary", false))
     call.fail("do_rotary is 1, which is not supported");
-  if (sizes.size() != 3 || sizes[0] < 0 || sizes[1] != sizes[0] || sizes[2] < 0 ||
-      sizes[0] + sizes[1] + sizes[2] != given.width)
+  if (sizes.size() != 3 || sizes[0] < 0 || sizes[0] > given.width || sizes[1] != sizes[0] || sizes[2] < 0 ||
+      sizes[2] > given.width || sizes[0] + sizes[1] + sizes[2] != given.width)
     call.fail("the projection has " + std::to_string(given.width) + " columns, expected those of Q, K and V: " + textOf(sizes));
   if (heads < 1 || sizes[0] % heads || sizes[2] % heads)
     call.fail("hidden sizes " + textOf(sizes) + " cannot have " + std::to_string(heads) + " heads");
-  const float *x = given.projected.data();
+  const std::vector<float> &x = given.projected;
   const int64_t size = sizes[0] / heads, valueSize = sizes[2] / heads;
-  const Heads<float> q = splitHeads(x, batch, steps, heads, size, given.width);
-  Heads<float> k = splitHeads(x + sizes[0], batch, steps, heads, size, given.width);
-  Heads<float> v = splitHeads(x + 2 * sizes[0], batch, steps, heads, valueSize, given.width);
+  const Heads<float> q = splitHeads(x, 0, batch, steps, heads, size, given.width);
+  Heads<float> k = splitHeads(x, sizes[0], batch, steps, heads, size, given.width);
+  Heads<float> v = splitHeads(x, 2 * sizes[0], batch, steps, heads, valueSize, given.width);
   int64_t past = 0;
   if (call.wants(1) && size != valueSize)
     call.fail("keys and values have different sizes, which is not allowed with a present state");
@@ -240,7 +240,7 @@ static Heads<float> headsOf(const Call &call, const HostTensor &x, const char *n
                             int64_t width) {
   if (width % heads)
     call.fail(std::string(name) + " has shape " + textOf(x.shape) + ", it cannot have " + std::to_string(heads) + " heads");
-  return splitHeads(realsOf<float>(x).data() + first, x.shape[0], x.shape[1], heads, width / heads, x.shape[2]);
+  return splitHeads(realsOf<float>(x), first, x.shape[0], x.shape[1], heads, width / heads, x.shape[2]);
 }
 
 /// Adds bias[first ..] to each position.
@@ -254,7 +254,7 @@ static void addHeadBias(Heads<float> &x, const std::vector<float> &bias, int64_t
 
 static void multiHeadAttention(Call &call, const MultiHeadInputs &inputs) {
   const HostTensor &query = call.input(0);
-  const int64_t heads = call.intAttr("num_heads");
+  const int64_t heads = headsAttr(call, "num_heads");
   if (heads < 1)
     call.fail("num_heads is " + std::to_string(heads) + ", expected at least 1");
   visitReal(query.type, [](auto) {});
@@ -336,9 +336,9 @@ static void multiHeadAttention(Call &call, const MultiHeadInputs &inputs) {
 static void evaluateMultiHeadAttention(Call &call) { multiHeadAttention(call, {3, 4, 5, 6, 7, 8, 9}); }
 
 static void evaluateDecoderMaskedMultiHeadAttention(Call &call) {
-  if (call.has(8) && call.intScalar(8) == 1 && call.has(9))
-    call.fail("cache_indirection is given, which is not supported");
-  multiHeadAttention(call, {10, 3, 4, 5, 6, 7, 9});
+  // With one beam, each token comes from it.
+  const bool isBeam = call.has(8) && call.intScalar(8) != 1;
+  multiHeadAttention(call, {10, 3, 4, 5, 6, 7, isBeam ? 9 : call.numInputs()});
 }
 
 //===----------------------------------------------------------------------===//
@@ -356,8 +356,8 @@ static void evaluateGroupQueryAttention(Call &call) {
   const ElementKind kind = query.type;
   requireShape(call, query, "query", {-1, -1, -1});
   visitReal(kind, [](auto) {});
-  const int64_t batch = query.shape[0], steps = query.shape[1], heads = call.intAttr("num_heads"),
-                kvHeads = call.intAttr("kv_num_heads");
+  const int64_t batch = query.shape[0], steps = query.shape[1], heads = headsAttr(call, "num_heads"),
+                kvHeads = headsAttr(call, "kv_num_heads");
   if (heads < 1 || kvHeads < 1 || heads % kvHeads)
     call.fail("num_heads is " + std::to_string(heads) + " and kv_num_heads " + std::to_string(kvHeads) +
               ", expected a multiple");
@@ -402,7 +402,7 @@ static void evaluateGroupQueryAttention(Call &call) {
   }
   const bool isPrompt = steps == total;
   for (int64_t &length : lengths) {
-    ++length;
+    length = std::min<int64_t>(std::max<int64_t>(length, -1), INT32_MAX) + 1;
     past.push_back(isPrompt ? 0 : length - steps);
     if (length < 1 || length > total || past.back() < 0 || past.back() > pastKeys.length)
       call.fail("seqlens_k has " + std::to_string(length - 1) + " for " + std::to_string(steps) + " queries, a past of " +
@@ -434,7 +434,7 @@ static void evaluateGroupQueryAttention(Call &call) {
       for (int64_t i = 0; i < steps; ++i) {
         int64_t position = past[size_t(b)] + i;
         if (isPrompt && !positions.empty())
-          position = positions[0] + i;
+          position = std::min(std::max<int64_t>(positions[0], -1), cosines.shape[0]) + i;
         else if (int64_t(positions.size()) == batch * steps)
           position = positions[size_t(b * steps + i)];
         // Queries behind the end of a prompt have no meaning; nothing reads them.
@@ -479,7 +479,7 @@ static void evaluateGroupQueryAttention(Call &call) {
       bias->addTo(biasRow.data(), b, h, i);
       std::copy_n(biasRow.begin(), std::min<int64_t>(keys.length, int64_t(biasRow.size())), row);
     }
-    const int64_t end = isCausal ? std::min(past[size_t(b)] + i + 1, keys.length) : lengths[size_t(b)];
+    const int64_t end = isCausal ? std::min(past[size_t(b)] + i + 1, lengths[size_t(b)]) : lengths[size_t(b)];
     const int64_t start = window > 0 ? std::max<int64_t>(0, end - window) : 0;
     for (int64_t j = 0; j < keys.length; ++j)
       if (j < start || j >= end)
@@ -512,9 +512,9 @@ static void evaluateGroupQueryAttention(Call &call) {
 static void evaluateRotaryEmbedding(Call &call) {
   if (call.flagAttr("is_packed_batching", false))
     call.fail("is_packed_batching is 1, which is not supported");
-  evaluateRotary(call, {2, 3, 1, true});
   if (call.floatAttr("scale", 1.f) != 1)
     call.fail("scale is not 1, which is not supported");
+  evaluateRotary(call, {2, 3, 1, true});
 }
 
 /// Biases of distances of keys from queries in buckets, as T5 has them: [1, heads, queries, keys] of bias_table[buckets, heads].
@@ -550,7 +550,7 @@ static void evaluateRelativePositionBias(Call &call) {
 /// rel_pos[1, heads, steps, steps] times u * (r * eco_a - 1) + 2, where u and r are sigmoids of sums of halves of (query + bias) * weight + bias.
 static void evaluateGatedRelativePositionBias(Call &call) {
   const HostTensor &query = call.input(0), &relative = call.input(2), &weight = call.input(3);
-  const int64_t heads = call.intAttr("num_heads");
+  const int64_t heads = headsAttr(call, "num_heads");
   if (call.has(6))
     call.fail("token_offset is given, which is not supported");
   requireShape(call, query, "query_layer", {-1, -1, -1});
@@ -591,9 +591,9 @@ static void evaluateGatedRelativePositionBias(Call &call) {
 }
 
 void operators::addRuntimeAttention(Table &table) {
-  table["com.microsoft:Attention"] = {evaluateAttention, {6}, false, false};
-  table["com.microsoft:MultiHeadAttention"] = {evaluateMultiHeadAttention, {8}, false, false};
-  table["com.microsoft:DecoderMaskedMultiHeadAttention"] = {evaluateDecoderMaskedMultiHeadAttention, {7}, false, false};
+  table["com.microsoft:Attention"].evaluate = evaluateAttention;
+  table["com.microsoft:MultiHeadAttention"].evaluate = evaluateMultiHeadAttention;
+  table["com.microsoft:DecoderMaskedMultiHeadAttention"].evaluate = evaluateDecoderMaskedMultiHeadAttention;
   table["com.microsoft:GroupQueryAttention"] = {evaluateGroupQueryAttention, {6}, false, false};
   table["com.microsoft:RotaryEmbedding"].evaluate = evaluateRotaryEmbedding;
   table["com.microsoft:RelativePositionBias"] = {evaluateRelativePositionBias, {1, 2}, false, false};

@@ -164,6 +164,25 @@ static void evaluateBiasAdd(Call &call) {
   });
 }
 
+/// Softmax of data + bias over all dims from the axis on.
+static void evaluateBiasSoftmax(Call &call) {
+  const HostTensor &x = call.input(0), &bias = call.input(1);
+  const int64_t axis = call.axis(call.intAttr("axis", 1), int64_t(x.shape.size()));
+  if (broadcast(x.shape, bias.shape) != x.shape)
+    call.fail("bias has shape " + textOf(bias.shape) + ", expected one that broadcasts to " + textOf(x.shape));
+  visitReal(x.type, [&](auto zero) {
+    using T = decltype(zero);
+    std::vector<T> y = realsOf<T>(x);
+    const std::vector<T> added = realsOf<T>(bias);
+    walk<1>(x.shape, {broadcastStrides(bias.shape, x.shape)},
+            [&](int64_t i, const std::array<int64_t, 1> &at) { y[size_t(i)] += added[size_t(at[0])]; });
+    const int64_t length = countOf(Shape(x.shape.begin() + std::min<int64_t>(axis, int64_t(x.shape.size())), x.shape.end()));
+    for (int64_t i = 0; length > 0 && i < countOf(x) / length; ++i)
+      softmaxRow(y.data() + i * length, length);
+    call.set(0, tensorOf(y, x.type, x.shape));
+  });
+}
+
 static void evaluateAffine(Call &call) {
   const float alpha = call.floatAttr("alpha", 1.f), beta = call.floatAttr("beta", 0.f);
   mapElements(call, call.input(0), [&](auto x) { return decltype(x)(alpha) * x + decltype(x)(beta); });
@@ -598,6 +617,7 @@ void operators::addRuntimeDomain(Table &table) {
   table["com.microsoft:QuickGelu"].evaluate = evaluateQuickGelu;
   table["com.microsoft:BiasSplitGelu"].evaluate = evaluateBiasSplitGelu;
   table["com.microsoft:BiasAdd"].evaluate = evaluateBiasAdd;
+  table["com.microsoft:BiasSoftmax"].evaluate = evaluateBiasSoftmax;
   table[":Affine"].evaluate = evaluateAffine;
   table[":ParametricSoftplus"].evaluate = evaluateParametricSoftplus;
   table[":ScaledTanh"].evaluate = evaluateScaledTanh;
