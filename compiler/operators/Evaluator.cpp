@@ -279,7 +279,8 @@ static std::vector<std::string> bytesOf(const google::protobuf::Message &message
 // source: onnx.proto of ONNX 1.20
 static constexpr int kFunctionDefaults = 11, kFunctionOverload = 13, kNodeOverload = 8;
 
-std::map<std::string, onnx::AttributeProto> operators::attributesOf(const onnx::FunctionProto &function, const onnx::NodeProto &node) {
+std::map<std::string, onnx::AttributeProto> operators::attributesOf(const onnx::FunctionProto &function,
+                                                                    const onnx::NodeProto &node) {
   std::map<std::string, onnx::AttributeProto> given;
   for (const onnx::AttributeProto &attribute : node.attribute())
     given[attribute.name()] = attribute;
