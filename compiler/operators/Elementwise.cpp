@@ -76,10 +76,16 @@ struct Mod {
 };
 /// NaN wins.
 struct Max {
-  template <typename T> T operator()(T a, T b) const { return a > b || a != a ? a : b; }
+  template <typename T> T operator()(T a, T b) const {
+    const T larger = a > b ? a : b;
+    return a != a ? a : larger;
+  }
 };
 struct Min {
-  template <typename T> T operator()(T a, T b) const { return a < b || a != a ? a : b; }
+  template <typename T> T operator()(T a, T b) const {
+    const T smaller = a < b ? a : b;
+    return a != a ? a : smaller;
+  }
 };
 struct PRelu {
   template <typename T> T operator()(T x, T slope) const { return x < 0 ? Mul()(x, slope) : x; }

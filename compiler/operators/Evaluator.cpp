@@ -6,6 +6,7 @@
 #include "isa/Printable.h"
 
 #include <functional>
+#include <google/protobuf/unknown_field_set.h>
 #include <new>
 #include <onnx/onnx_pb.h>
 #include <queue>
@@ -51,8 +52,8 @@ template <typename Nodes> static std::vector<int> orderOf(const Nodes &nodes) {
   std::unordered_map<std::string, int> producers;
   for (int i = 0; i < nodes.size(); ++i)
     for (const std::string &name : nodes.Get(i).output())
-      if (!name.empty())
-        producers.emplace(name, i);
+      if (!name.empty() && !producers.emplace(name, i).second)
+        throw Error{"\"" + printable(name) + "\" is produced more than once"};
   std::vector<std::vector<int>> readers(size_t(nodes.size()));
   std::vector<int> waitsFor(size_t(nodes.size()), 0);
   for (int i = 0; i < nodes.size(); ++i) {
@@ -115,7 +116,7 @@ Evaluator::Evaluator(const onnx::ModelProto &model, std::string folder) : model(
   for (const onnx::OperatorSetIdProto &opset : model.opset_import())
     opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
   for (const onnx::FunctionProto &function : model.functions())
-    functions[{function.domain() == "ai.onnx" ? "" : function.domain(), function.name()}] = &function;
+    functions[{function.domain() == "ai.onnx" ? "" : function.domain(), functionKey(function)}] = &function;
 }
 
 Evaluator::Evaluator(std::shared_ptr<const onnx::ModelProto> model, std::string folder) : Evaluator(*model, std::move(folder)) {
@@ -236,7 +237,7 @@ void Evaluator::runNode(const onnx::NodeProto &node, Scope &scope, const Opsets 
       arguments.push_back(value ? *value : Value());
     }
     std::vector<Value> results;
-    auto function = functions.find({domain, node.op_type()});
+    auto function = functions.find({domain, functionKey(node)});
     if (function != functions.end()) {
       results = runFunction(*function->second, node, std::move(arguments));
     } else {
@@ -290,14 +291,57 @@ void operators::bindAttributes(onnx::NodeProto &node, const std::map<std::string
   node.mutable_attribute()->Swap(&bound);
 }
 
+/// The bytes of a message's field, each of its elements: also one that the installed onnx library does not know.
+static std::vector<std::string> bytesOf(const google::protobuf::Message &message, int number) {
+  std::vector<std::string> elements;
+  const google::protobuf::Reflection &reflection = *message.GetReflection();
+  if (const google::protobuf::FieldDescriptor *field = message.GetDescriptor()->FindFieldByNumber(number)) {
+    if (field->is_repeated())
+      for (int i = 0; i < reflection.FieldSize(message, field); ++i)
+        elements.push_back(reflection.GetRepeatedMessage(message, field, i).SerializeAsString());
+    else if (reflection.HasField(message, field))
+      elements.push_back(reflection.GetString(message, field));
+    return elements;
+  }
+  const google::protobuf::UnknownFieldSet &unknown = reflection.GetUnknownFields(message);
+  for (int i = 0; i < unknown.field_count(); ++i)
+    if (unknown.field(i).number() == number && unknown.field(i).type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
+      elements.push_back(unknown.field(i).length_delimited());
+  return elements;
+}
+
+// source: onnx.proto of ONNX 1.20
+static constexpr int kFunctionDefaults = 11, kFunctionOverload = 13, kNodeOverload = 8;
+
+std::map<std::string, onnx::AttributeProto> operators::attributesOf(const onnx::FunctionProto &function,
+                                                                    const onnx::NodeProto &node) {
+  std::map<std::string, onnx::AttributeProto> given;
+  for (const onnx::AttributeProto &attribute : node.attribute())
+    given[attribute.name()] = attribute;
+  for (const std::string &bytes : bytesOf(function, kFunctionDefaults)) {
+    onnx::AttributeProto attribute;
+    if (!attribute.ParseFromString(bytes))
+      throw Error{"function " + printable(function.name()) + ": the default of an attribute cannot be parsed"};
+    given.emplace(attribute.name(), attribute);
+  }
+  return given;
+}
+
+static std::string functionKey(const std::string &name, const google::protobuf::Message &message, int field) {
+  const std::vector<std::string> overload = bytesOf(message, field);
+  return overload.empty() || overload.back().empty() ? name : name + ":" + overload.back();
+}
+std::string operators::functionKey(const onnx::FunctionProto &function) {
+  return ::functionKey(function.name(), function, kFunctionOverload);
+}
+std::string operators::functionKey(const onnx::NodeProto &node) { return ::functionKey(node.op_type(), node, kNodeOverload); }
+
 std::vector<Value> Evaluator::runFunction(const onnx::FunctionProto &function, const onnx::NodeProto &node,
                                           std::vector<Value> arguments) {
   if (++depth > kMostNested)
     throw Error{"graphs and functions are nested more than " + std::to_string(kMostNested) + " deep"};
-  std::map<std::string, onnx::AttributeProto> given;
-  for (const onnx::AttributeProto &attribute : node.attribute())
-    given[attribute.name()] = attribute;
-  std::string key = function.domain() + ":" + function.name();
+  const std::map<std::string, onnx::AttributeProto> given = attributesOf(function, node);
+  std::string key = function.domain() + ":" + functionKey(function);
   for (const auto &[name, attribute] : given)
     key += "\n" + attribute.SerializeAsString();
   std::unique_ptr<onnx::FunctionProto> &body = bodies[key];

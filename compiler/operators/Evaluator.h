@@ -15,6 +15,7 @@
 #include <vector>
 
 namespace onnx {
+class AttributeProto;
 class FunctionProto;
 class ModelProto;
 } // namespace onnx
@@ -69,6 +70,14 @@ private:
   std::map<std::string, std::unique_ptr<onnx::FunctionProto>> bodies;
   unsigned depth = 0;
 };
+
+/// The attributes that a node gives to the function that it calls; where it leaves one out, the function's default.
+std::map<std::string, onnx::AttributeProto> attributesOf(const onnx::FunctionProto &function, const onnx::NodeProto &node);
+
+/// A function's name among those of its domain. Functions of one name differ in their overload, which is empty otherwise.
+std::string functionKey(const onnx::FunctionProto &function);
+/// The key of the function that a node may call.
+std::string functionKey(const onnx::NodeProto &node);
 
 } // namespace tw::operators
 

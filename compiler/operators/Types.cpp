@@ -358,6 +358,8 @@ static Granularity granularityOf(const Call &call, const HostTensor &x, const Ho
     by.inner = countOf(x);
     return by;
   }
+  if (rank == 0)
+    call.fail("the input is a scalar, and the scale has shape " + textOf(scale.shape) + ", expected one element");
   const int64_t axis = call.axis(call.intAttr("axis", 1), rank);
   by.dim = x.shape[size_t(axis)];
   for (int64_t i = 0; i < rank; ++i)

@@ -504,6 +504,7 @@ TEST(QuantizeTest, RefusesScalesThatDoNotFit) {
                    .integer("output_dtype", onnx::TensorProto::INT8)({x, three, make<uint8_t>(ElementKind::U8, {1, 2, 3})}),
                Error);
   EXPECT_THROW(Op("DequantizeLinear")({x, three}), Error);
+  EXPECT_THROW(Op("QuantizeLinear").integer("axis", 0)({floats({1}, Shape{}), three}), Error);
 }
 
 TEST(QuantizeTest, DynamicScaleOfZerosIsNoDivisionByZero) {
