@@ -81,7 +81,7 @@ class Inliner {
 public:
   explicit Inliner(onnx::ModelProto &model) : model(model) {
     for (const onnx::FunctionProto &function : model.functions())
-      functions[{domainOf(function.domain()), function.name()}] = &function;
+      functions[{domainOf(function.domain()), operators::functionKey(function)}] = &function;
   }
   void run() {
     if (!functions.empty())
@@ -103,7 +103,7 @@ private:
     constexpr int kMostNodes = 1000000, kMostNested = 200;
     if (++made > kMostNodes)
       throw ImportError{"functions make more than " + std::to_string(kMostNodes) + " nodes"};
-    auto found = functions.find({domainOf(node.domain()), node.op_type()});
+    auto found = functions.find({domainOf(node.domain()), operators::functionKey(node)});
     if (found == functions.end()) {
       for (onnx::AttributeProto &attribute : *node.mutable_attribute()) {
         if (attribute.has_g())
@@ -120,9 +120,7 @@ private:
     const onnx::FunctionProto &function = *found->second;
     checkOpsets(function);
     const std::string prefix = (!node.name().empty() ? node.name() : node.output_size() ? node.output(0) : node.op_type()) + "/";
-    std::map<std::string, onnx::AttributeProto> given;
-    for (const onnx::AttributeProto &attribute : node.attribute())
-      given[attribute.name()] = attribute;
+    const std::map<std::string, onnx::AttributeProto> given = operators::attributesOf(function, node);
     // Inputs that the call leaves out are left out inside; outputs that it does not name get names that nobody reads.
     Names names;
     for (const onnx::NodeProto &inner : function.node())

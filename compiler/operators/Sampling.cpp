@@ -1,4 +1,4 @@
-//===- Sampling.cpp - GridSample and AffineGrid ---------------------------===//
+//===- Sampling.cpp - GridSample ------------------------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/operators/Elements.h"
@@ -172,45 +172,8 @@ void evaluateGridSample(Call &call) {
     }
 }
 
-// source: ONNX, operator AffineGrid
-void evaluateAffineGrid(Call &call) {
-  const HostTensor &theta = call.input(0);
-  const std::vector<int64_t> size = call.ints(1);
-  const int64_t rank = int64_t(size.size()) - 2;
-  if (rank != 2 && rank != 3)
-    call.fail("size has " + std::to_string(size.size()) + " dims, expected [n, channels, h, w] or [n, channels, d, h, w]");
-  if (theta.shape != Shape{size[0], rank, rank + 1})
-    call.fail("theta has shape " + textOf(theta.shape) + ", expected " + textOf({size[0], rank, rank + 1}));
-  const bool alignsCorners = call.flagAttr("align_corners", false);
-  const Shape places(size.begin() + 2, size.end());
-  Shape shape = {size[0]};
-  shape.insert(shape.end(), places.begin(), places.end());
-  shape.push_back(rank);
-  HostTensor &y = call.output(0, theta.type, shape);
-  if (!frontend::isFloat(theta.type))
-    call.fail(std::string("it takes floats, not ") + frontend::elementName(theta.type));
-  int64_t at = 0;
-  for (int64_t n = 0; n < size[0]; ++n)
-    forEachIndex(places, [&](const Shape &index) {
-      // [x, y, z]: the last axis first, each from -1 to 1.
-      double place[3] = {0, 0, 0};
-      for (int64_t i = 0; i < rank; ++i) {
-        const double length = double(places[size_t(rank - 1 - i)]), k = double(index[size_t(rank - 1 - i)]);
-        place[i] = !alignsCorners ? (2 * k + 1) / length - 1 : length > 1 ? 2 * k / (length - 1) - 1 : 0;
-      }
-      for (int64_t row = 0; row < rank; ++row) {
-        const int64_t first = (n * rank + row) * (rank + 1);
-        double sum = realAt(theta, first + rank);
-        for (int64_t i = 0; i < rank; ++i)
-          sum += realAt(theta, first + i) * place[i];
-        setReal(y, at++, sum);
-      }
-    });
-}
-
 } // namespace
 
 void operators::addSampling(Table &table) {
   table[":GridSample"] = {evaluateGridSample, {}};
-  table[":AffineGrid"] = {evaluateAffineGrid, /*shapeInputs=*/{1}};
 }
