@@ -183,7 +183,8 @@ Status Session::runRemainder(const std::vector<operators::Value> &inputs, std::v
       !llvm::is_contained(report.fallback.devices, device))
     report.fallback.devices.push_back(device);
   for (const std::string &name : rest.results)
-    report.fallback.hostLinkBytes += known[name].tensor->bytes.size();
+    if (loaded.runsOnAccelerator())
+      report.fallback.hostLinkBytes += known[name].tensor->bytes.size();
   for (const frontend::Remainder::Port &port : rest.outputs) {
     report.values.push_back(port.isMain ? known[port.name] : made[port.name]);
     flatten(report.values.back(), printable(port.name), report.outputs);

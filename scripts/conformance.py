@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """ONNX's node tests on every target: one table. No test is selected by hand.
 
-Sets: `installed`, those of Debian's libonnx-testdata (ONNX 1.12); `newest`, onnx-*-node-tests.tar.xz in the folder conformance beside
+Sets: `installed`, those of Debian's libonnx-testdata (ONNX 1.12), and its folders simple, pytorch-operator and pytorch-converted; `newest`, onnx-*-node-tests.tar.xz in the folder conformance beside
 TILEWRIGHT_MODELS, where that is. Inputs: `run`, all are given when the network runs; `exported`, those whose values decide shapes are constants.
 tests/conformance/known-failures.txt lists what fails, with its reason: a failure that is not listed, and a listed test that passes, are errors
 (exit status 1). A shard holds the tests at one place of a hash: the default is a quarter of the compiled runs; --long runs all."""
@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("TILEWRIGHT_BINARY_DIR", ROOT / "build/release"))
-INSTALLED = pathlib.Path("/usr/share/libonnx-testdata/data/node")
+INSTALLED = pathlib.Path("/usr/share/libonnx-testdata/data")
 KNOWN = ROOT / "tests/conformance/known-failures.txt"
 TARGETS = ("host", "cpu", "accel")
 
@@ -76,7 +76,7 @@ def run(job):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--long", action="store_true", help="all tests on all targets")
-    parser.add_argument("--sets", default="installed,newest")
+    parser.add_argument("--sets", default="installed,simple,pytorch-operator,pytorch-converted,newest")
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--inputs", default="run,exported")
     parser.add_argument("--shards", type=int, default=4, help="of the compiled runs; default 4")
@@ -86,7 +86,9 @@ def main():
     parser.add_argument("--list", action="store_true", help="print failures as lines of known-failures.txt")
     arguments = parser.parse_args()
 
-    folders = {"installed": INSTALLED if INSTALLED.is_dir() else None, "newest": newest()}
+    folders = {"newest": newest()}
+    for folder in ("node", "simple", "pytorch-operator", "pytorch-converted"):
+        folders["installed" if folder == "node" else folder] = INSTALLED / folder if (INSTALLED / folder).is_dir() else None
     known = known_failures()
     jobs = []
     for name in arguments.sets.split(","):

@@ -32,7 +32,7 @@ using llvm::Twine;
 /// The versions of ONNX's own operators that import functions and the host know.
 static constexpr int64_t kLastOpset = 28;
 
-/// Operators whose meaning changed in opset 7 without their form showing it. source: ONNX Operators, version histories
+/// Operators whose meaning changed in opset 7: what they broadcast stands in attributes before. source: ONNX Operators, version histories
 static constexpr llvm::StringLiteral kChangedInOpset7[] = {
     "Add", "And", "BatchNormalization", "Div", "Dropout", "Equal", "Gemm", "Greater", "Less", "Mul", "Or", "PRelu",
     "Pow", "Sub", "Upsample",           "Xor"};
@@ -644,10 +644,12 @@ operators::Value GraphImporter::hostTensorOf(const Tensor &tensor) {
   return operators::Value(std::move(host));
 }
 
-/// What the remainder reads of @main's values: no constants.
+/// What the remainder reads of @main's results: no constants, and no inputs of the network, which it has itself.
 std::vector<std::string> GraphImporter::frontier() {
   std::vector<std::string> names;
   std::set<std::string> seen;
+  for (const Remainder::Port &port : inputPorts)
+    seen.insert(port.name);
   for (const onnx::NodeProto *node : left)
     operators::forEachRead(*node, [&](const std::string &name) {
       auto found = tensors.find(name);
@@ -671,8 +673,8 @@ void GraphImporter::fillRemainder() {
     }
     rest.outputs.push_back(std::move(port));
   }
-  const bool isAll = left.empty() && llvm::all_of(rest.outputs, [](const Remainder::Port &port) { return port.isMain; });
-  if (isAll)
+  auto isMain = [](const Remainder::Port &port) { return port.isMain; };
+  if (left.empty() && llvm::all_of(rest.outputs, isMain) && llvm::all_of(rest.inputs, isMain))
     return;
   auto made = std::make_shared<onnx::ModelProto>();
   *made->mutable_opset_import() = model.opset_import();
@@ -727,8 +729,13 @@ const Tensor *GraphImporter::lookup(const std::string &name) {
 }
 
 std::vector<Tensor> GraphImporter::importResults(Node &node, const onnx::NodeProto &proto, const std::string &name) {
-  if (node.domain().empty() && node.opset() < 7 && llvm::is_contained(kChangedInOpset7, node.type()))
-    throw ImportError{"this operator is of opset " + std::to_string(node.opset()) + ", expected 7 or newer: convert the model"};
+  if (node.domain().empty() && node.opset() < 7 && llvm::is_contained(kChangedInOpset7, node.type())) {
+    const bool isAsLater = (!node.hasAttr("broadcast") || node.intAttr("broadcast") == 0) && !node.hasAttr("axis") &&
+                           (!node.hasAttr("is_test") || node.intAttr("is_test") != 0) && node.type() != "Upsample";
+    if (!isAsLater)
+      throw ImportError{"this operator is of opset " + std::to_string(node.opset()) + ", expected 7 or newer: convert the model"};
+    node.ignoreAttr("consumed_inputs");
+  }
   if (proto.output_size() == 0)
     throw ImportError{"the node has no outputs"};
   std::string reason = "the accelerator has no such operator";

@@ -106,6 +106,8 @@ public:
   std::vector<float> floatsAttr(llvm::StringRef name);
   Tensor tensorAttr(llvm::StringRef name);
   bool flagAttr(llvm::StringRef name, bool fallback);
+  /// An attribute that says nothing about inference.
+  void ignoreAttr(llvm::StringRef name) { usedAttrs.insert(name.str()); }
   /// Fails if an attribute has not been asked for.
   void checkAttrsUsed() const;
 

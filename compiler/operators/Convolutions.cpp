@@ -424,55 +424,6 @@ void evaluateDeformConv(Call &call) {
     failType(call, 0, x);
 }
 
-//===----------------------------------------------------------------------===//
-// CausalConvWithState
-//===----------------------------------------------------------------------===//
-
-/// x: [N, C, L] behind past_state: [N, C, K - 1], each channel convolved with its weights [C, 1, K].
-void evaluateCausalConvWithState(Call &call) {
-  const HostTensor &x = call.input(0), &w = call.input(1);
-  call.requireSameType(x, w);
-  if (x.shape.size() != 3)
-    call.fail("input 0 has shape " + textOf(x.shape) + ", expected a rank of 3");
-  const int64_t batch = x.shape[0], channels = x.shape[1], length = x.shape[2];
-  if (w.shape.size() != 3 || w.shape[0] != channels || w.shape[1] != 1 || w.shape[2] < 1)
-    call.fail("input 1 has shape " + textOf(w.shape) + ", expected [" + std::to_string(channels) + ", 1, k]");
-  const int64_t kernel = w.shape[2], past = kernel - 1;
-  if (call.has(2)) {
-    call.requireSameType(x, call.input(2));
-    requireShape(call, 2, call.input(2), {channels});
-  }
-  if (call.has(3)) {
-    call.requireSameType(x, call.input(3));
-    requireShape(call, 3, call.input(3), {batch, channels, past});
-  }
-  const std::string activation = call.stringAttr("activation", "none");
-  if (activation != "none" && activation != "silu" && activation != "swish")
-    call.fail("activation is \"" + activation + "\", expected none, silu or swish");
-  HostTensor &y = call.output(0, x.type, x.shape), &state = call.output(1, x.type, {batch, channels, past});
-  if (!visitFloat(x.type, [&](auto zero) {
-        using T = decltype(zero);
-        using C = Computed<T>;
-        std::vector<T> row(size_t(past + length));
-        for (int64_t i = 0; i < batch * channels; ++i) {
-          if (call.has(3))
-            std::copy_n(data<T>(call.input(3)) + i * past, past, row.begin());
-          std::copy_n(data<T>(x) + i * length, length, row.begin() + past);
-          const T *weights = data<T>(w) + i % channels * kernel;
-          for (int64_t at = 0; at < length; ++at) {
-            C sum = call.has(2) ? C(data<T>(call.input(2))[i % channels]) : C(0);
-            for (int64_t k = 0; k < kernel; ++k)
-              sum += C(row[size_t(at + k)]) * C(weights[k]);
-            // The convolution's result is of the tensor's type; the activation of a narrow one is computed in float.
-            sum = C(T(sum));
-            data<T>(y)[i * length + at] = T(activation == "none" ? sum : sum / (1 + std::exp(-sum)));
-          }
-          std::copy_n(row.end() - past, past, data<T>(state) + i * past);
-        }
-      }))
-    failType(call, 0, x);
-}
-
 } // namespace
 
 void operators::addConvolutions(Table &table) {
@@ -481,5 +432,4 @@ void operators::addConvolutions(Table &table) {
   table[":QLinearConv"].evaluate = evaluateQLinearConv;
   table[":ConvTranspose"].evaluate = evaluateConvTranspose;
   table[":DeformConv"].evaluate = evaluateDeformConv;
-  table[":CausalConvWithState"].evaluate = evaluateCausalConvWithState;
 }

@@ -546,7 +546,7 @@ TEST(CausalConvWithStateTest, StepsGiveWhatTheWholeGives) {
   }
   EXPECT_EQ(state.bytes, whole[1].bytes);
   EXPECT_EQ(TestCall("CausalConvWithState", 27).in(x).in(w).none().in(x).error(),
-            "input 3 has shape [2, 3, 6], expected [2, 3, 3]");
+            "past_state has shape [2, 3, 6], expected [2, 3, 3]");
   EXPECT_EQ(TestCall("CausalConvWithState", 27).set("activation", "relu").in(x).in(w).error(),
             "activation is \"relu\", expected none, silu or swish");
 }
