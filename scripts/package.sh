@@ -5,7 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 case ${1:-} in -*) echo "usage: scripts/package.sh [OUTDIR]" >&2; exit 1 ;; esac
 scripts/setup.sh core python packages
-[ ! -f build/release/build.ninja ] || cmake build/release >/dev/null # it may have been configured without pybind11
 scripts/build.sh --core release tilewright tilewright-gpu tilewright-manual tilewright-python
 [ -f build/release/share/tilewright/report/template.html ] ||
   echo "package: without the page of tilewright report, which is not built: scripts/setup.sh web, then scripts/report-page.sh" >&2

@@ -5,7 +5,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh core python
-[ ! -f build/release/build.ninja ] || cmake build/release >/dev/null # it may have been configured without pybind11
 scripts/build.sh --core release tilewright tilewright-python
 out=${1:-build/wheel}
 tree=$(mktemp -d)

@@ -54,6 +54,14 @@ class PackagesTest(TreeTest):
         file = next(file for file in self.files if file.name.startswith(name + "_"))
         return dict(re.findall(r"^([\w-]+): (.*)$", output("dpkg-deb", "--field", file), re.M)), file
 
+    def test_the_commands_of_the_page(self):
+        (self.path / "build").mkdir()
+        (self.path / "build/packages").symlink_to(self.path / "made")
+        commands = (SOURCE / "docs/packages.md").read_text().split("```sh\n")[1].split("```")[0]
+        printed = self.output("bash", "-ec", commands)
+        for text in [" Package: tilewright\n", " ./usr/bin/tilewright\n", "\ntiny_8x8 ", f"\n{VERSION}\n"]:
+            self.assertIn(text, printed)
+
     def test_what_they_say(self):
         architecture = output("dpkg", "--print-architecture").strip()
         self.assertEqual([file.name for file in self.files], [f"{name}_{VERSION}_{architecture}.deb" for name in NAMES])
