@@ -22,8 +22,8 @@ assert tw.__file__.startswith({here!r}), tw.__file__
 machine = tw.Machine.load("gemmini_16x16_int8").with_({{"clock_mhz": 500}})
 program = tw.compile("digits_int8_qdq.onnx", machine)
 result = program.run([numpy.load("images.npy")[:1]])
-assert result.report.total_cycles > 0 and result.outputs[0].shape == (1, 10)
-print(tw.__version__, len(tw.profile("gemm:8x8x8:int8", "tiny_8x8")["layers"]))
+assert result.report.total_cycles > 0 and next(iter(result.outputs.values())).shape == (1, 10)
+print(tw.__version__, tw.profile("gemm:8x8x8:int8", "tiny_8x8")["schema"])
 """
 
 
@@ -123,7 +123,7 @@ class PackagesTest(TreeTest):
     def test_the_python_package(self):
         (self.path / "script.py").write_text(SCRIPT.format(here=str(self.root)))
         printed = self.output("/usr/bin/python3", "script.py", PYTHONPATH=str(self.root / "usr/lib/python3/dist-packages"))
-        self.assertEqual(printed, f"{VERSION} 1\n")
+        self.assertEqual(printed, f"{VERSION} tilewright.profile/1\n")
 
     def test_a_c_program_finds_the_library(self):
         self.a_c_program_finds_the_library(self.root / "usr")
