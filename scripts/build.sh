@@ -18,7 +18,10 @@ else
   grep -qs '^TILEWRIGHT_TESTS:BOOL=OFF' "$folder/CMakeCache.txt" || [ ! -f "$folder/build.ninja" ] || options=()
 fi
 export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-if [ ! -f "$folder/build.ninja" ] || [ ${#options[@]} -gt 0 ]; then
+# A folder that was configured without pybind11 has no Python package; it may be installed now.
+again=false
+! grep -qs '^pybind11_DIR:PATH=pybind11_DIR-NOTFOUND' "$folder/CMakeCache.txt" || again=true
+if [ ! -f "$folder/build.ninja" ] || [ ${#options[@]} -gt 0 ] || $again; then
   log=$(mktemp)
   cmake --preset "$preset" "${options[@]}" >"$log" 2>&1 || { cat "$log" >&2; rm -f "$log"; exit 1; }
   rm -f "$log"

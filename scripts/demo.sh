@@ -46,3 +46,5 @@ show "$tilewright" run $data/digits_int8_qdq.onnx --hw gemmini_16x16_int8 --inpu
 echo
 echo "== the answers of the simulated accelerator beside the reference"
 show scripts/digits_accuracy.py "$work/digits/logits.npy" $data/labels.npy $data/logits_int8_qdq.npy
+echo
+echo "the program is $tilewright; what to do with it: README.md, First steps"

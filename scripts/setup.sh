@@ -8,11 +8,19 @@ for group in "$@"; do
 done
 mapfile -t packages < <(awk -v wanted=" ${*:-${known/ web/}} " \
   '/^\[/ { group = substr($1, 2, length($1) - 2); next } /^[a-z0-9]/ && index(wanted, " " group " ")' "$here/packages.txt")
-missing=()
-for package in "${packages[@]}"; do
-  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-  [ "$status" = installed ] || missing+=("$package")
-done
+
+present() { # whether the system has what a package is for
+  # Node may come from elsewhere, with an npm of its own that Debian's conflicts with.
+  case $1 in nodejs) command -v node && return ;; npm) command -v npm && return ;; esac
+  [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+find_missing() {
+  missing=()
+  for package in "${packages[@]}"; do
+    present "$package" >/dev/null || missing+=("$package")
+  done
+}
+find_missing
 [ ${#missing[@]} -eq 0 ] && exit 0
 echo "setup: installing ${missing[*]}"
 run=()
@@ -20,5 +28,12 @@ if [ "$(id -u)" -ne 0 ]; then
   command -v sudo >/dev/null || { echo "setup: needs root or sudo to install packages" >&2; exit 1; }
   run=(sudo)
 fi
+install() {
+  DEBIAN_FRONTEND=noninteractive "${run[@]}" apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
 "${run[@]}" apt-get update -qq
-DEBIAN_FRONTEND=noninteractive "${run[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+if [[ " ${missing[*]} " = *" nodejs "* ]]; then
+  install nodejs
+  find_missing
+fi
+[ ${#missing[@]} -eq 0 ] || install "${missing[@]}"

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # Builds the Python package as a wheel for Debian's python3: scripts/wheel.sh [OUTDIR], build/wheel by default. It holds the library,
-# the program tilewright and the machine files; NumPy, LLVM and SystemC come from Debian (scripts/packages.txt, groups core and python).
+# the program tilewright, machines, RTL and, where scripts/report-page.sh has built it, the page of `tilewright report`; NumPy, LLVM and
+# SystemC come from Debian (scripts/packages.txt, groups core and python).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh core python
-[ ! -f build/release/build.ninja ] || cmake build/release >/dev/null # it may have been configured without pybind11
 scripts/build.sh --core release tilewright tilewright-python
 out=${1:-build/wheel}
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-cmake --install build/release --component python --prefix "$tree" >/dev/null
+cmake --install build/release --component wheel --prefix "$tree" >/dev/null
 version=$(sed -nE 's/^project\(Tilewright VERSION ([0-9.]+) .*/\1/p' CMakeLists.txt)
 info=$tree/tilewright-$version.dist-info
 mkdir -p "$info" "$out"
+cp LICENSE scripts/debian/copyright "$info"
 cat >"$info/METADATA" <<EOF
 Metadata-Version: 2.1
 Name: tilewright

@@ -81,14 +81,15 @@ void addRtl(std::vector<Check> &checks) {
 void addPython(std::vector<Check> &checks) {
   const std::string python = shellQuoted(kPython), folder = pythonPackageFolder();
   const std::string version = firstLineOf(python + " --version");
-  checks.push_back({"Python", version, "sweep, sensitivity, the Python package", "apt-get install python3"});
+  checks.push_back({"Python", version, "sweep, sensitivity, report, view, the Python package", "apt-get install python3"});
   std::string package;
   if (!version.empty() && !folder.empty() &&
       firstLineOf("PYTHONPATH=" + shellQuoted(folder) + " " + python + " -c 'import tilewright; print(1)'") == "1")
     package = folder;
-  checks.push_back({"Python package", package, "sweep, sensitivity, import tilewright",
-                    folder.empty() ? "scripts/setup.sh python, then build again"
-                                   : "build again for this Python: the package in " + folder + " cannot be imported"});
+  checks.push_back({"Python package", package, "sweep, sensitivity, report, view, import tilewright",
+                    folder.empty()
+                        ? "install python3-tilewright (docs/packages.md); or scripts/setup.sh python, then build again"
+                        : "build again for this Python: the package in " + folder + " cannot be imported"});
   struct Module {
     const char *name, *neededFor, *package;
   };
@@ -110,6 +111,14 @@ void addPython(std::vector<Check> &checks) {
   for (const Module &module : modules)
     checks.push_back({"Python module " + std::string(module.name), places[module.name], module.neededFor,
                       "apt-get install " + std::string(module.package)});
+}
+
+/// The page without data, as tilewright/report/page.py looks for it.
+void addReportPage(std::vector<Check> &checks) {
+  const fs::path page = fs::path(files::shareFolder()) / "report/template.html";
+  std::error_code failure;
+  checks.push_back({"page of report", fs::is_regular_file(page, failure) ? page.string() : "", "report, view",
+                    "scripts/setup.sh web (node 18 or newer, npm), then scripts/report-page.sh"});
 }
 
 void addLibraries(std::vector<Check> &checks) {
@@ -138,6 +147,7 @@ Status doctor() {
   std::vector<Check> checks;
   addRtl(checks);
   addPython(checks);
+  addReportPage(checks);
   addLibraries(checks);
   runtime::Table table({"what", "found", "needed for", "how to get it"}, 3);
   size_t missing = 0;

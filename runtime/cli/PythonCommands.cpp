@@ -33,7 +33,9 @@ Status become(const std::string &module, const std::vector<std::string> &argumen
   std::error_code failure;
   const fs::path program = fs::read_symlink("/proc/self/exe", failure), folder = pythonPackageFolder();
   if (folder.empty())
-    return userError("the Python package is not built: install its packages (scripts/setup.sh python sweep) and build again");
+    return userError(
+        "the Python package is not there: install python3-tilewright (docs/packages.md), or build it: scripts/setup.sh python "
+        "sweep, then build again");
   const char *path = std::getenv("PYTHONPATH");
   setenv("PYTHONPATH", path && *path ? (folder.string() + ":" + path).c_str() : folder.c_str(), 1);
   setenv("TILEWRIGHT", program.c_str(), 0);

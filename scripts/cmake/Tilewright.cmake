@@ -54,6 +54,22 @@ function(tw_share path name)
   file(CREATE_LINK ${path} ${CMAKE_BINARY_DIR}/share/tilewright/${name} SYMBOLIC)
 endfunction()
 
+# tw_install_share(folder FILES f... | DIRECTORY d... [OPTIONAL] [FILTER how files are chosen...]): what the program looks for in
+# share/tilewright/<folder> of an installation and of a wheel.
+function(tw_install_share folder)
+  cmake_parse_arguments(ARG "OPTIONAL" "" "FILES;DIRECTORY;FILTER" ${ARGN})
+  set(what FILES ${ARG_FILES})
+  if(ARG_DIRECTORY)
+    set(what DIRECTORY ${ARG_DIRECTORY})
+  endif()
+  set(optional)
+  if(ARG_OPTIONAL)
+    set(optional OPTIONAL)
+  endif()
+  install(${what} DESTINATION share/tilewright/${folder} ${optional} ${ARG_FILTER})
+  install(${what} DESTINATION tilewright/share/tilewright/${folder} COMPONENT wheel EXCLUDE_FROM_ALL ${optional} ${ARG_FILTER})
+endfunction()
+
 # tw_add_test(Name SOURCES a.cpp ... LINK lib ... [LABELS l]): a GoogleTest program, one ctest entry and process per case.
 function(tw_add_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;LABELS" ${ARGN})

@@ -62,7 +62,7 @@ def main():
             pages.append({"file": str(file), "sections": sections, "events": events})
 
         page("report", ["a.json", "b.json", "profile.json", "compare.json", "edge.sqlite", "a.trace.json"],
-             [*RUN, "timeline", "a-against-b", "profile-profile-json", "comparison-compare-json", "sweep-sweep"], 0)
+             [*RUN, "timeline", "a-against-b", "profile-profile-json", "comparison-compare-json", "sweep-edge"], 0)
         page("long", ["a.json", "long.trace.json"], [*RUN, "timeline"], 100_000)
         (folder / "pages.json").write_text(json.dumps(pages))
         return subprocess.run([node, str(HERE / "browser.mjs"), browser, str(MODULES), str(folder / "pages.json"), *sys.argv[1:2]]).returncode

@@ -3,6 +3,7 @@
 """What a host has and is told of the program: doctor, manual pages, completions."""
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -26,7 +27,7 @@ class DoctorTest(CliTest):
             status, out, err = self.doctor(**environment)
             self.assertEqual((status, err), (0, ""))
             rows = self.rows(out)
-            for what in ["Verilator", "make", "C++ compiler", "Python", "Python package", "Python module yaml", "GPU driver", "ONNX Runtime"]:
+            for what in ["Verilator", "make", "C++ compiler", "Python", "Python package", "Python module yaml", "page of report", "GPU driver", "ONNX Runtime"]:
                 self.assertIn(what, rows)
             self.assertRegex(rows["what"], "^found +needed for +how to get it$")
         for what in ["Verilator", "make", "C++ compiler"]:
@@ -44,6 +45,21 @@ class DoctorTest(CliTest):
         self.assertTrue(rows["C++ compiler"].startswith("compiler 1"))
         self.assertTrue(rows["Python module numpy"].startswith("/usr/"))
 
+    def test_the_page_of_report(self):
+        share = self.path / "tool/share/tilewright"
+        for folder in [self.path / "tool/bin", share / "report"]:
+            folder.mkdir(parents=True)
+        shutil.copy(BINARY, self.path / "tool/bin/tilewright")
+        for name in ["hw-configs", "rtl"]:
+            (share / name).symlink_to(pathlib.Path(BINARY).resolve().parents[1] / "share/tilewright" / name)
+
+        def row():
+            result = subprocess.run([self.path / "tool/bin/tilewright", "doctor"], capture_output=True, text=True, check=True, timeout=300)
+            return self.rows(result.stdout)["page of report"]
+        self.assertRegex(row(), r"^no +report, view +scripts/setup.sh web \(node 18 or newer, npm\), then scripts/report-page.sh$")
+        (share / "report/template.html").write_text("")
+        self.assertRegex(row(), rf"^{share}/report/template.html +report, view *$")
+
     def test_a_program_without_its_files(self):
         (self.path / "tool/bin").mkdir(parents=True)
         shutil.copy(BINARY, self.path / "tool/bin/tilewright")
@@ -59,6 +75,16 @@ class ManualTest(CliTest):
         described, _ = self.tilewright("--describe")
         self.commands = json.loads(described)
         subprocess.run([sys.executable, SOURCE / "scripts/man-pages.py", self.path / "share"], input=described, text=True, check=True, timeout=60)
+
+    def test_commands_in_python_have_help(self):
+        if not (pathlib.Path(BINARY).resolve().parents[1] / "python/tilewright").exists():
+            self.skipTest("the build has no Python package")
+        commands = [command["name"] for command in self.commands["commands"] if command["takes_rest"]]
+        self.assertEqual(commands, ["sweep", "sensitivity", "report", "view"])
+        for command in commands:
+            out, _ = self.tilewright(command, "--help")
+            self.assertTrue(out.startswith(f"usage: tilewright {command} "), out)
+            self.assertEqual(out, self.tilewright(command, "-h")[0])
 
     def helps(self, words=(), command=None):
         """(words, names of options and commands) of every command, as --help lists them."""

@@ -1,55 +1,26 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""An installed tree works wherever it is moved, without sources and build.
-
-Environment: TILEWRIGHT_SOURCE_DIR is the source tree, TILEWRIGHT_BINARY_DIR the build, CMAKE and CXX are programs.
-"""
-
+"""An installed tree works wherever it is moved, without sources and build. Environment: tree.py."""
 import os
-import pathlib
 import shutil
 import subprocess
-import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ["TILEWRIGHT_SOURCE_DIR"])
-BUILD = pathlib.Path(os.environ["TILEWRIGHT_BINARY_DIR"])
-
-# Hides the sources, with the build in them, behind empty folders; the cache of RTL models keeps a place of its own.
-HIDE = 'mount --bind "$BUILD/rtl-models" "$CACHE" && mount -t tmpfs none "$BUILD" && mount -t tmpfs none "$SOURCE" && exec "$@"'
+from tree import BUILD, CMAKE, SOURCE, TreeTest
 
 
-class InstallTest(unittest.TestCase):
+class InstallTest(TreeTest):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.folder.cleanup)
-        cls.path = pathlib.Path(cls.folder.name)
-        subprocess.run([os.environ["CMAKE"], "--install", BUILD, "--prefix", cls.path / "first"], check=True, capture_output=True)
+        super().setUpClass()
+        subprocess.run([CMAKE, "--install", BUILD, "--prefix", cls.path / "first"], check=True, capture_output=True)
         cls.prefix = cls.path / "moved/here"
         cls.prefix.parent.mkdir()
         (cls.path / "first").rename(cls.prefix)
-        for name in ["digits_int8_qdq.onnx", "images.npy", "logits_int8_qdq.npy"]:
-            shutil.copy(SOURCE / "tests/data/digits" / name, cls.path)
         shutil.copy(SOURCE / "tests/plugin/PriorityPlugin.cpp", cls.path)
-        cls.cache = cls.path / "cache"
-        cls.cache.mkdir(mode=0o700)
-        (BUILD / "rtl-models").mkdir(mode=0o700, exist_ok=True)
-        cls.environment = {"PATH": os.environ["PATH"], "SOURCE": str(SOURCE), "BUILD": str(BUILD), "CACHE": str(cls.cache)}
-        # Containers may not let us; then the tree is only moved.
-        cls.hidden = cls.execute("true", hide=True).returncode == 0
-        cls.environment["TILEWRIGHT_RTL_CACHE"] = str(cls.cache if cls.hidden else BUILD / "rtl-models")
-
-    @classmethod
-    def execute(cls, *command, hide=None):
-        hide = cls.hidden if hide is None else hide
-        wrapped = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", HIDE, "sh", *map(str, command)] if hide else list(map(str, command))
-        return subprocess.run(wrapped, cwd=cls.path, env=cls.environment, capture_output=True, text=True, timeout=500)
 
     def tilewright(self, *arguments, status=0, prefix=None):
-        result = self.execute((prefix or self.prefix) / "bin/tilewright", *arguments)
-        self.assertEqual(result.returncode, status, f"{arguments}\n{result.stdout}\n{result.stderr}")
-        return result.stdout if status == 0 else result.stderr
+        return self.output((prefix or self.prefix) / "bin/tilewright", *arguments, status=status)
 
     def test_machines_are_found(self):
         shipped = {path.stem for path in (self.prefix / "share/tilewright/hw-configs").glob("*.yaml")}
@@ -74,39 +45,17 @@ class InstallTest(unittest.TestCase):
         self.assertIn("adds priority longest_path", result.stderr)
 
     def test_a_c_program_finds_the_library(self):
-        project = self.path / "project"
-        project.mkdir()
-        (project / "CMakeLists.txt").write_text("""
-            cmake_minimum_required(VERSION 3.25)
-            project(Example C)
-            find_package(Tilewright 0.1 REQUIRED)
-            add_executable(example example.c)
-            target_link_libraries(example PRIVATE Tilewright::tilewright)""")
-        (project / "example.c").write_text(r"""
-            #include <stdio.h>
-            #include <tilewright.h>
-            int main(void) {
-              tw_machine *machine; tw_model *model; tw_program *program; tw_result *result;
-              if (tw_machine_load("tiny_8x8", NULL, 0, &machine) || tw_model_load("gemm:16x16x16:int8", &model) ||
-                  tw_compile(model, machine, NULL, 0, &program) || tw_run(program, NULL, 0, NULL, 0, &result)) {
-                fprintf(stderr, "%s\n", tw_error_message());
-                return 1;
-              }
-              printf("%zu outputs\n", tw_result_output_count(result));
-              tw_result_free(result); tw_program_free(program); tw_model_free(model); tw_machine_free(machine);
-              return 0;
-            }""")
-        for step in ([os.environ["CMAKE"], "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}"],
-                     [os.environ["CMAKE"], "--build", project / "build"]):
-            made = self.execute(*step)
-            self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
-        result = self.execute(project / "build/example")
-        self.assertEqual((result.returncode, result.stdout), (0, "1 outputs\n"), result.stderr)
+        self.a_c_program_finds_the_library(self.prefix)
+
+    @unittest.skipUnless((BUILD / "python/tilewright").exists(), "the build has no Python package")
+    def test_a_page_is_made(self):
+        self.tilewright("run", "digits_int8_qdq.onnx", "--hw", "gemmini_16x16_int8", "--json", "run.json")
+        self.a_page_is_made(self.prefix / "bin/tilewright", self.prefix / "share/tilewright")
 
     @unittest.skipUnless((BUILD / "python/tilewright").exists(), "the build has no Python package")
     def test_a_wheel_installs_into_an_environment(self):
         tree, wheels = self.path / "tree", self.path / "wheels"
-        subprocess.run([os.environ["CMAKE"], "--install", BUILD, "--component", "python", "--prefix", tree], check=True, capture_output=True)
+        subprocess.run([CMAKE, "--install", BUILD, "--component", "wheel", "--prefix", tree], check=True, capture_output=True)
         wheels.mkdir()
         info = tree / "tilewright-0.dist-info"
         info.mkdir()
@@ -117,11 +66,18 @@ class InstallTest(unittest.TestCase):
                      [self.path / "venv/bin/pip", "install", "--no-index", wheels / "tilewright-0-py3-none-any.whl"]):
             done = subprocess.run(step, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        page = "tilewright/share/tilewright/report/template.html"
+        self.assertEqual((tree / page).exists(), (BUILD / "share/tilewright/report/template.html").exists())
         shutil.rmtree(tree)
         result = self.execute(self.path / "venv/bin/python", "-c", "import tilewright as tw; "
                               "print(tw.compile('digits_int8_qdq.onnx', 'tiny_8x8').run().report.total_cycles > 0, "
                               "'total_cycles' in tw.compare('gemm:8x8x8:int8', 'tiny_8x8', repeat=1) or 'compared')")
         self.assertEqual((result.returncode, result.stdout), (0, "True compared\n"), result.stderr)
+        # The program in it is whole: machines, RTL, page and the commands that are written in Python.
+        package = next((self.path / "venv/lib").glob("python3*/site-packages/tilewright"))
+        self.output(package / "bin/tilewright", "run", "digits_int8_qdq.onnx", "--hw", "gemmini_16x16_int8", "--json", "run.json")
+        self.assertIn("machines, in ", self.output(package / "bin/tilewright", "doctor"))
+        self.a_page_is_made(package / "bin/tilewright", package / "share/tilewright")
 
     def test_a_link_to_the_binary_finds_its_tree(self):
         (self.path / "bin").mkdir()

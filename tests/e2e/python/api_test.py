@@ -161,6 +161,20 @@ class ReadmeTest(unittest.TestCase):
             self.assertIn("<svg", (pathlib.Path(folder) / "cycles.svg").read_text())
 
 
+    def test_its_first_steps(self):
+        text = (SOURCES / "README.md").read_text().split("## First steps\n```sh\n", 1)[1]
+        commands, shown = text.split("```", 1)[0], text.split("```\n", 3)[2]
+        commands = commands[commands.index("digits="):].split("tilewright view")[0]
+        if not (pathlib.Path(tw.__file__).parents[2] / "share/tilewright/report/template.html").exists():
+            commands = commands.split("tilewright report")[0]
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "tests").symlink_to(SOURCES / "tests")
+            path = f"{pathlib.Path(os.environ['TILEWRIGHT']).parent}:{os.environ['PATH']}"
+            done = subprocess.run(["bash", "-ec", commands], cwd=folder, capture_output=True, text=True, env={**os.environ, "PATH": path})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(shown, done.stdout)
+
+
 class ErrorTest(unittest.TestCase):
     def assertUserError(self, text, call, *arguments, **options):
         with self.assertRaises(tw.UserError) as caught:

@@ -571,6 +571,8 @@ class Commands(Case):
         self.assertIn("rows 2 ok; 2 ran now; in sweep.sqlite", out)
         out, _ = self.command("show", "sweep.sqlite", "--limit", "1")
         self.assertIn("sweep: 2 ok; 1 more", out)
+        out, _ = self.command("--model", "gemm:8x8x8:int8", "--hw", "fake.yaml", "--store", "edge.sqlite", "--dry-run", "--binary", self.binary)
+        self.assertIn("edge: 1 points of 1", out)
 
     def test_flags_on_a_study(self) -> None:
         self.write()

@@ -8,6 +8,7 @@ Environment: TILEWRIGHT_SOURCE_DIR is the source tree.
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -393,6 +394,56 @@ class SmallKernelsTest(ScriptsTest):
     def test_a_kernel_that_fails_is_named(self):
         _, error = self.script("bench-small.py", "--kernels", 3, FAIL_ON="vdla_16x16", status=1)
         self.assertRegex(error, "failed: tilewright run .* --hw vdla_16x16 --schedule pipelined")
+
+
+class WebSetupTest(unittest.TestCase):
+    """scripts/setup.sh and scripts/report-page.sh on hosts that are made of stand-ins; nothing is installed."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.bin = pathlib.Path(folder.name)
+        for tool in ["bash", "awk", "sed", "paste", "dirname", "cat", "cp", "cmp", "timeout", "touch", "chmod"]:
+            (self.bin / tool).symlink_to(shutil.which(tool))
+        self.program("id", "echo 0")
+        self.program("dpkg-query", "exit 1")
+        # nodejs is Debian's, unless NODE_WITH_NPM is set.
+        self.program("apt-get", """echo "$*" >>"$LOG"
+case "$*" in *install*nodejs*)
+  for name in node ${NODE_WITH_NPM:+npm}; do touch "$BIN/$name"; chmod 755 "$BIN/$name"; done ;;
+esac""")
+
+    def program(self, name, text):
+        (self.bin / name).write_text("#!/bin/bash\n" + text + "\n")
+        (self.bin / name).chmod(0o755)
+
+    def run_script(self, *command, **environment):
+        return subprocess.run([shutil.which("bash"), SOURCE / "scripts" / command[0], *command[1:]], capture_output=True, text=True, timeout=60,
+                              env={"PATH": str(self.bin), "BIN": str(self.bin), "LOG": str(self.bin / "log"), **environment})
+
+    def installed(self, **environment):
+        done = self.run_script("setup.sh", "web", **environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [line.split("--no-install-recommends ")[1] for line in (self.bin / "log").read_text().splitlines() if "install" in line]
+
+    def test_node_of_debian(self):
+        self.assertEqual(self.installed(), ["nodejs", "npm chromium"])
+
+    def test_node_that_comes_with_npm(self):
+        self.assertEqual(self.installed(NODE_WITH_NPM="1"), ["nodejs", "chromium"])
+
+    def test_node_that_is_there(self):
+        self.program("node", "")
+        self.program("npm", "")
+        self.assertEqual(self.installed(), ["chromium"])
+
+    def test_the_page_cannot_be_built(self):
+        done = self.run_script("report-page.sh")
+        self.assertEqual((done.returncode, done.stderr), (77, "report-page: needs node: scripts/setup.sh web\n"))
+        self.program("npm", "exit 1")
+        self.program("node", '[ "$1" = --version ] && echo v16.1.0 || exit 1')
+        done = self.run_script("report-page.sh")
+        self.assertEqual((done.returncode, done.stderr), (77, "report-page: found node v16.1.0; needs 18 or newer\n"))
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ def _study(arguments: argparse.Namespace, binary: str) -> Study:
             flags["sampler"] = {"name": "grid", **sampler}
             if flags["sampler"] == {"name": "grid"}:
                 flags["sampler"] = "grid"
-        return study_from_mapping(flags, binary)
+        return study_from_mapping(flags, binary, pathlib.Path(arguments.store).stem if arguments.store else "sweep")
     if not flags and not sampler:
         return load(arguments.study, binary)
     path = pathlib.Path(arguments.study)
