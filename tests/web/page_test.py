@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 MODULES = ROOT / "runtime/report/node_modules"
 PROGRAM = os.environ.get("TILEWRIGHT", str(ROOT / "build/release/bin/tilewright"))
-RUN = ["summary", "roofline", "stalls", "layers", "network", "energy", "dram-traffic"]
+RUN = ["summary", "roofline", "stalls", "layers", "memory-map", "network", "energy", "dram-traffic", "dram-channels"]
 NETWORK = "tests/data/digits/digits_int8_qdq.onnx"
 MAX_BYTES = 5_000_000
 
