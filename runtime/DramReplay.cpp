@@ -10,7 +10,6 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 using namespace tw;
 using namespace tw::runtime;
@@ -176,10 +175,8 @@ private:
     sortCommands(log);
     const auto end =
         std::partition_point(log.begin(), log.end(), [&](const DramCommand &command) { return command.tick < before; });
-    for (auto at = log.begin(); at != end; ++at) {
+    for (auto at = log.begin(); at != end; ++at)
       checker.add(*at);
-      rows.add(*at);
-    }
     report.commands += uint64_t(end - log.begin());
     log.erase(log.begin(), end);
     // What stays is sorted again; not too often.
@@ -193,7 +190,6 @@ private:
   timing::DramCommandLog log;
   size_t mostLog = 1 << 20;
   dramcheck::DramChecker checker;
-  Rows rows;
   std::vector<bool> isWrite; ///< by id
   std::vector<timing::DramCompletion> completions;
   Cycle now = 0; ///< everything before is decided
