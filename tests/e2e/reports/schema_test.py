@@ -21,8 +21,9 @@ except ImportError:
     print("skipped: jsonschema is not installed (scripts/setup.sh tests)")
     sys.exit(77)
 
+FOLDER = tempfile.TemporaryDirectory()
 COMMANDS = {
-    "run": [["run", DIGITS, "--hw", "tiny_8x8"], ["run", DIGITS, "--hw", "gemmini_16x16_int8", "--trace", os.devnull],
+    "run": [["run", DIGITS, "--hw", "tiny_8x8"], ["run", DIGITS, "--hw", "gemmini_16x16_int8", "--trace", f"{FOLDER.name}/t.json"],
             ["run", DIGITS, "--hw", "gemmini_16x16_int8", "--schedule", "search", "--search-budget", "4"],
             ["run", FLOATS, "--hw", "gemmini_16x16_fp32", "--model", "functional"], ["run", "gemm:24x24x24:bf16", "--hw", "cloud_128x128"],
             ["run", DIGITS, "--hw", "tiny_8x8", "--input", "tests/data/digits/images.npy", "--batch", "--expect",
