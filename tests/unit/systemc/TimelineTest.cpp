@@ -104,7 +104,8 @@ TEST(TimelineTest, PlannedStartsAreATrackBesideTheSimulatedOnes) {
   ASSERT_EQ(starts.size(), 4u);
   std::map<int, std::string> tracks;
   std::vector<std::vector<uint64_t>> slices;
-  for (const json &event : timelineOf(program, result, planned)["traceEvents"]) {
+  const json trace = timelineOf(program, result, planned);
+  for (const json &event : trace["traceEvents"]) {
     if (event["ph"] == "M" && event["name"] == "thread_name")
       tracks[event["tid"]] = event["args"]["name"];
     if (event["ph"] == "X" && tracks[event["tid"]] == "tensor planned")
