@@ -145,9 +145,9 @@ MemoryMap runtime::memoryMap(const isa::Program &program, const timing::MachineP
                              size_t mostSpans) {
   for (Cycle step = std::max<Cycle>(1, result.totalCycles / kSteps);; step *= 4) {
     MemoryMap map = mapWithStep(program, machine, result, step);
-    if (step > result.totalCycles || std::all_of(map.memories.begin(), map.memories.end(), [&](const MemoryMap::Memory &memory) {
-          return memory.spans.size() <= mostSpans;
-        }))
+    if (step > result.totalCycles ||
+        std::all_of(map.memories.begin(), map.memories.end(),
+                    [&](const MemoryMap::Memory &memory) { return memory.spans.size() <= mostSpans; }))
       return map;
   }
 }

@@ -27,7 +27,7 @@ public:
     std::optional<accel::Kernel> packed; ///< with pixels packed, if that gains anything
     std::vector<size_t> tensors;         ///< per kernel.tensors; constants: 0
     Sources sources;
-    unsigned step = 0;                   ///< as live ranges count
+    unsigned step = 0; ///< as live ranges count
     bool isWindow() const { return kernel.anchor && kernel.anchor->kind == accel::Anchor::Window; }
     size_t result() const { return tensors[size_t(kernel.output.tensor)]; }
   };
@@ -82,7 +82,7 @@ private:
   llvm::DenseMap<mlir::Value, size_t> tensorOf; ///< of values of @main
   llvm::DenseMap<mlir::Value, Part> parts;
   llvm::DenseMap<mlir::Operation *, unsigned> layerOf; ///< of calls
-  llvm::DenseSet<mlir::Operation *> inPlace; ///< concatenations whose producers write the result
+  llvm::DenseSet<mlir::Operation *> inPlace;           ///< concatenations whose producers write the result
   std::vector<cost::NetworkTensor> boundTensors;
 
   llvm::Error findTensors();

@@ -31,7 +31,8 @@ isa::Program twoLayers(const Pipeline &pipeline) {
   for (size_t word = 0; word < program.code.size(); ++word) {
     const isa::Decoded decoded = isa::decode(&program.code[word], program.code.size() - word);
     EXPECT_TRUE(bool(decoded));
-    if (const isa::Load *load = decoded.instruction.getIf<isa::Load>(); load && load->address % 4096 == 0 && load->address < 4096)
+    if (const isa::Load *load = decoded.instruction.getIf<isa::Load>();
+        load && load->address % 4096 == 0 && load->address < 4096)
       layer = 0;
     else if (load && load->address == 2048)
       layer = 1;
