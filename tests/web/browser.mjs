@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Opens pages in Chromium and checks them: node browser.mjs CHROMIUM NODE_MODULES PAGES.json [SHOTS]
-// PAGES.json: a list of {file, sections, timeline: events of the timeline}. SHOTS: a folder for a picture of every section.
+// PAGES.json: a list of {file, sections, events: of the timeline, shortcuts: edges of the network that make it no tree}. SHOTS: a folder for a picture of every section.
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
@@ -101,9 +101,10 @@ async function keyboard(page) {
 }
 
 /** Edges of the graph go to and from layers; colours change; the memory map follows the timeline. */
-async function networkAndMemory(page, name) {
+async function networkAndMemory(page, name, shortcuts) {
   const network = page.locator("#network");
-  check(await network.locator(".edge").count() > 0, `${name}: the network has no edges`);
+  const edges = await network.locator(".edge").count(), nodes = await network.locator(".node").count();
+  check(edges >= nodes - 1 + shortcuts, `${name}: the network has ${edges} edges between ${nodes} layers`);
   check(!(await network.textContent()).includes("does not say what layers read"), `${name}: the network is a chain`);
   const fill = () => network.locator(".node rect").first().getAttribute("fill");
   const before = await fill();
@@ -137,7 +138,7 @@ async function pictures(page, ids, before, after) {
 }
 
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
-for (const { file, sections, events } of JSON.parse(readFileSync(list, "utf8"))) {
+for (const { file, sections, events, shortcuts = 0 } of JSON.parse(readFileSync(list, "utf8"))) {
   for (const colorScheme of ["light", "dark"]) {
     const { context, page, requests } = await open(browser, file, { colorScheme });
     const name = path.basename(file, ".html");
@@ -157,7 +158,7 @@ for (const { file, sections, events } of JSON.parse(readFileSync(list, "utf8")))
     if (colorScheme === "light" && sections.includes("layers"))
       await keyboard(page);
     if (colorScheme === "light" && sections.includes("memory-map"))
-      await networkAndMemory(page, name);
+      await networkAndMemory(page, name, shortcuts);
     if (colorScheme === "light" && events) {
       const p95 = await timeline(page, events);
       check(p95 <= FRAME_MS, `${name}: the 95th percentile of frames is ${p95.toFixed(1)} ms`);
