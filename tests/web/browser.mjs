@@ -132,6 +132,7 @@ async function pictures(page, ids, before, after) {
   mkdirSync(shots, { recursive: true });
   await page.setViewportSize({ width: 1366, height: 3600 });
   await page.addStyleTag({ content: "header { position: static !important }" });
+  await page.evaluate(() => document.activeElement?.blur());
   await page.waitForTimeout(300);
   for (const id of ids)
     await page.locator(`section[id="${id}"]`).screenshot({ path: path.join(shots, before + id + after) });
