@@ -10,7 +10,6 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 using namespace tw;
 using namespace tw::runtime;
@@ -110,52 +109,12 @@ uint64_t Distribution::percentile(double percent) const {
 
 namespace {
 
-/// Where each bank stands, for hits, misses and conflicts.
-class Rows {
-public:
-  explicit Rows(DramReplayReport &report) : report(report) {}
-  void add(const DramCommand &command) {
-    Bank &bank = banks[{command.channel, command.rank, command.bankGroup, command.bank}];
-    switch (command.kind) {
-    case DramCommandKind::Activate:
-      bank.isNew = true;
-      break;
-    case DramCommandKind::Precharge:
-      bank.hadRow = true;
-      break;
-    case DramCommandKind::PrechargeAll:
-      break; // a refresh follows
-    case DramCommandKind::Refresh:
-      for (auto &[place, other] : banks)
-        if (std::get<0>(place) == command.channel && std::get<1>(place) == command.rank)
-          other.hadRow = false;
-      break;
-    case DramCommandKind::RefreshBank:
-      bank.hadRow = false;
-      break;
-    case DramCommandKind::Read:
-    case DramCommandKind::Write:
-      ++(!bank.isNew ? report.rowHits : bank.hadRow ? report.rowConflicts : report.rowMisses);
-      bank.isNew = bank.hadRow = false;
-      break;
-    }
-  }
-
-private:
-  struct Bank {
-    bool isNew = false;  ///< no column has used the row
-    bool hadRow = false; ///< another row was closed for this one
-  };
-  DramReplayReport &report;
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>, Bank> banks;
-};
-
 /// One replay: the DRAM, and what watches its commands.
 class Replay {
 public:
   Replay(const timing::MachineParams &machine, DramReplayReport &report)
       : machine(machine), report(report), clocks(machine.clockMhz, machine.dram.clockMhz), dram(timing::makeDram(machine)),
-        checker(machine.dram), rows(report) {
+        checker(machine.dram) {
     dram->setCommandLog(&log);
   }
 
@@ -172,6 +131,12 @@ public:
       advance(std::max(now, dram->nextDecisionCycle()) + 1);
     flush(timing::kNever);
     report.violations = checker.violations();
+    for (const timing::DramChannelCounts &channel : dram->counts()) {
+      const timing::DramBankCounts sum = channel.sum();
+      report.rowHits += sum.rowHits;
+      report.rowMisses += sum.rowMisses;
+      report.rowConflicts += sum.rowConflicts;
+    }
     const timing::DramParams &params = machine.dram;
     double busy = double(report.reads + report.writes), ticks = double(report.totalCycles);
     if (params.kind == timing::DramKind::Ideal) {
@@ -210,10 +175,8 @@ private:
     sortCommands(log);
     const auto end =
         std::partition_point(log.begin(), log.end(), [&](const DramCommand &command) { return command.tick < before; });
-    for (auto at = log.begin(); at != end; ++at) {
+    for (auto at = log.begin(); at != end; ++at)
       checker.add(*at);
-      rows.add(*at);
-    }
     report.commands += uint64_t(end - log.begin());
     log.erase(log.begin(), end);
     // What stays is sorted again; not too often.
@@ -227,7 +190,6 @@ private:
   timing::DramCommandLog log;
   size_t mostLog = 1 << 20;
   dramcheck::DramChecker checker;
-  Rows rows;
   std::vector<bool> isWrite; ///< by id
   std::vector<timing::DramCompletion> completions;
   Cycle now = 0; ///< everything before is decided

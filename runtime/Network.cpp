@@ -391,6 +391,53 @@ std::vector<Offload> remainderReport(const frontend::Remainder &remainder) {
   return nodes;
 }
 
+using SourcesOfProgram = std::pair<std::vector<pipeline::Sources>, std::vector<pipeline::Sources>>;
+
+/// Says what each layer and kernel reads. `programs`: sources of layers and of outputs, of each program.
+void connectLayers(Network &network, const std::vector<SourcesOfProgram> &programs) {
+  size_t numLayers = 0, layersBefore = 0, program = 0;
+  for (const Step &step : network.steps)
+    numLayers += step.program ? step.program->layers.size() : 0;
+  size_t nextKernel = numLayers;
+  std::vector<std::vector<size_t>> makers(network.values.size()); // of each value
+  auto add = [](std::vector<size_t> &to, const std::vector<size_t> &more) {
+    to.insert(to.end(), more.begin(), more.end());
+    llvm::sort(to);
+    to.erase(llvm::unique(to), to.end());
+  };
+  for (Step &step : network.steps) {
+    if (!step.program) {
+      std::vector<size_t> reads;
+      for (unsigned value : step.inputs)
+        add(reads, makers[value]);
+      if (!step.kernel.empty()) {
+        step.reads = std::move(reads);
+        reads = {nextKernel++};
+      }
+      for (unsigned value : step.outputs)
+        makers[value] = reads;
+      continue;
+    }
+    auto readsOf = [&](const pipeline::Sources &sources) {
+      std::vector<size_t> reads;
+      for (unsigned layer : sources.layers)
+        reads.push_back(layersBefore + layer);
+      for (unsigned input : sources.inputs)
+        if (input < step.inputs.size())
+          add(reads, makers[step.inputs[input]]);
+      return reads;
+    };
+    const auto &[layers, outputs] = programs[program++];
+    for (const pipeline::Sources &sources : layers)
+      network.layerReads.push_back(readsOf(sources));
+    const size_t layersAfter = layersBefore + step.program->layers.size();
+    network.layerReads.resize(layersAfter); // an empty network has a layer of its own
+    for (size_t i = 0; i < std::min(outputs.size(), step.outputs.size()); ++i)
+      makers[step.outputs[i]] = readsOf(outputs[i]);
+    layersBefore = layersAfter;
+  }
+}
+
 /// What the compiler made, as steps.
 Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &compilation) {
   Network &network = compilation.network;
@@ -403,6 +450,7 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
     kernels.insert(kernels.end(), rest.begin(), rest.end());
     network.offload = nodeReport(module.nodes, kernels, network.targets);
   };
+  std::vector<SourcesOfProgram> sources;
   network.macs = 0;
   network.lowerBoundCycles = 0;
   network.layerSerialCycles = 0;
@@ -427,6 +475,7 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
       network.searches.push_back(*compiled.search);
     for (const pipeline::OffloadEntry &entry : compiled.offload)
       kernels.push_back({entry.node, target.title().str(), entry.reason});
+    sources.push_back({std::move(compiled.layerSources), std::move(compiled.outputSources)});
     compilation.tilesText = std::move(compiled.tilesText);
     compilation.planText = std::move(compiled.planText);
     Step step;
@@ -447,6 +496,7 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
       network.values.push_back(spec);
     }
     addProgram(*model.target, model.programs.front(), network.inputs, network.outputs);
+    connectLayers(network, sources);
     report();
     return {};
   }
@@ -499,6 +549,7 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
   }
   if (programs > 1)
     network.boundBy = "sum of " + std::to_string(programs) + " programs";
+  connectLayers(network, sources);
   report();
   return {};
 }

@@ -133,6 +133,8 @@ struct Step {
   const pipeline::Target *target = nullptr;
   std::shared_ptr<pipeline::KernelLibrary> library;
   std::vector<unsigned> inputs, outputs;
+  /// Of a kernel: what made its inputs, as Network::layerReads has it.
+  std::vector<size_t> reads;
 };
 
 struct Network {
@@ -159,6 +161,9 @@ struct Network {
   std::optional<uint64_t> lowerBoundBytes;
   std::vector<cost::LayerTraffic> layerTraffic;
   std::vector<LayerTile> tiles;
+  /// Per layer of all programs: what made the values that it reads, ascending. Layers have their numbers over all programs, kernels those behind
+  /// them in the order of steps. Empty for programs that were compiled before.
+  std::vector<std::vector<size_t>> layerReads;
   /// First and last layers of fusion groups, counted over all programs.
   std::vector<std::pair<size_t, size_t>> groups;
   /// Schedule search: one entry for each program.

@@ -170,6 +170,9 @@ static LayerRow layerRow(const RunReport &report, size_t i) {
     row.traffic = report.layerTraffic[i];
   if (report.tiles.size() == report.layers.size() && i < report.tiles.size())
     row.tile = report.tiles[i];
+  row.number = i;
+  if (i < report.layerReads.size())
+    row.reads = report.layerReads[i];
   return row;
 }
 
@@ -181,6 +184,14 @@ static LayerRow groupRow(const RunReport &report, std::vector<LayerRow> members)
     add(row.result, member.result);
     row.macs += member.macs;
     row.aloneCycles += member.aloneCycles;
+    if (member.reads) {
+      if (!row.reads)
+        row.reads.emplace();
+      for (size_t number : *member.reads)
+        if ((number < *members.front().number || number > *members.back().number) &&
+            std::find(row.reads->begin(), row.reads->end(), number) == row.reads->end())
+          row.reads->push_back(number);
+    }
     if (member.traffic) {
       if (!row.traffic)
         row.traffic.emplace();
@@ -490,6 +501,8 @@ static json layerJson(const RunReport &report, const LayerRow &row) {
   const stats::LayerResult &layer = row.result;
   const bool known = report.sim->hasLayerCauses;
   json entry = {{"name", row.name}, {"nodes", row.nodes}};
+  entry["number"] = row.number ? json(*row.number) : json();
+  entry["reads"] = row.reads ? json(*row.reads) : json();
   entry["cycles"] = layer.cycles();
   entry["milliseconds"] = report.milliseconds(layer.cycles());
   entry["first_start_cycle"] = layer.firstStart;
@@ -532,6 +545,52 @@ static json dramJson(const timing::MachineParams &machine) {
           {"burst_bytes", machine.dram.burstBytes},
           {"peak_bytes_per_cycle", double(rate.numerator) / double(rate.denominator)},
           {"row_conflict_latency_cycles", timing::dramConflictLatencyCycles(machine)}};
+}
+
+static json bankJson(const timing::DramBankCounts &bank, const timing::MachineParams &machine) {
+  json entry = {{"read_bytes", bank.reads * machine.dram.burstBytes}, {"write_bytes", bank.writes * machine.dram.burstBytes}};
+  const bool hasRows = machine.dram.kind != timing::DramKind::Ideal;
+  entry["row_hits"] = hasRows ? json(bank.rowHits) : json();
+  entry["row_misses"] = hasRows ? json(bank.rowMisses) : json();
+  entry["row_conflicts"] = hasRows ? json(bank.rowConflicts) : json();
+  return entry;
+}
+
+/// What each channel did, and each of its banks.
+static json channelsJson(const RunReport &report) {
+  json channels = json::array();
+  const timing::Ratio rate = timing::dramPeakBytesPerCycle(report.machine);
+  for (const timing::DramChannelCounts &channel : report.sim->dram) {
+    const timing::DramBankCounts sum = channel.sum();
+    json entry = bankJson(sum, report.machine);
+    // A burst takes its fixed time of the channel's bus.
+    const double busy = double((sum.reads + sum.writes) * report.machine.dram.burstBytes * report.sim->dram.size()) *
+                        double(rate.denominator) / double(rate.numerator);
+    entry["data_bus_busy"] = report.sim->totalCycles ? busy / double(report.sim->totalCycles) : 0;
+    entry["refreshes"] = channel.refreshes;
+    entry["banks"] = json::array();
+    if (channel.banks.size() > 1)
+      for (const timing::DramBankCounts &bank : channel.banks)
+        entry["banks"].push_back(bankJson(bank, report.machine));
+    channels.push_back(std::move(entry));
+  }
+  return channels;
+}
+
+static json memoryJson(const MemoryMap &map, size_t numLayers) {
+  json memories = json::array();
+  for (const MemoryMap::Memory &memory : map.memories) {
+    json spans = json::array();
+    for (const MemoryMap::Span &span : memory.spans)
+      spans.push_back(
+          {span.firstRow, span.numRows, span.begin, span.end, span.layer < numLayers ? int64_t(span.layer) : int64_t(-1)});
+    memories.push_back({{"name", memory.name},
+                        {"bytes", memory.bytes},
+                        {"banks", memory.banks},
+                        {"row_bytes", memory.rowBytes},
+                        {"spans", std::move(spans)}});
+  }
+  return {{"step_cycles", map.step}, {"memories", std::move(memories)}};
 }
 
 /// JSON has no infinity.
@@ -592,12 +651,15 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
     document["fetch_bytes"] = sim.fetchBytes;
     document["data_bus_busy"] = report.dataBusBusy();
     document["data_bus_busy_denominator"] = "cycles outside refresh";
+    document["dram_channels"] = channelsJson(report);
     document["engines"] = json::array();
     for (const stats::EngineResult &engine : sim.engines)
       document["engines"].push_back(engineJson(engine));
     document["layers"] = json::array();
     for (const LayerRow &row : layerRows(report))
       document["layers"].push_back(layerJson(report, row));
+    if (report.memoryMap)
+      document["memory_map"] = memoryJson(*report.memoryMap, report.layers.size());
     if (report.energy) {
       document["energy"] = energyJson(report);
       document["area"] = areaJson(*report.energy);
@@ -607,7 +669,15 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
   document["offload"] = json::array();
   for (const Offload &entry : report.offload)
     document["offload"].push_back({{"node", entry.node}, {"target", entry.target}, {"reason", entry.reason}});
+  json calls = json::array();
+  for (const FallbackReport::Call &call : report.fallback.calls)
+    calls.push_back({{"name", call.name},
+                     {"number", report.layers.size() + calls.size()},
+                     {"reads", call.reads},
+                     {"target", call.target},
+                     {"measured_seconds", call.seconds}});
   document["fallback"] = {{"devices", report.fallback.devices},
+                          {"calls", calls},
                           {"kernels", report.fallback.kernels},
                           {"measured_seconds", report.fallback.seconds},
                           {"host_link_bytes", report.fallback.hostLinkBytes}};
@@ -659,6 +729,12 @@ void runtime::append(stats::SimResult &all, const stats::SimResult &next) {
   all.dramWriteBytes += next.dramWriteBytes;
   all.fetchBytes += next.fetchBytes;
   all.dramActivates += next.dramActivates;
+  assert(all.dram.size() == next.dram.size() && "programs of one machine");
+  for (size_t channel = 0; channel < all.dram.size(); ++channel) {
+    all.dram[channel].refreshes += next.dram[channel].refreshes;
+    for (size_t bank = 0; bank < all.dram[channel].banks.size(); ++bank)
+      all.dram[channel].banks[bank].add(next.dram[channel].banks[bank]);
+  }
   all.macs += next.macs;
   auto later = [before](stats::LayerResult layer) {
     layer.firstStart += before;

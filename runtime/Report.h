@@ -9,6 +9,7 @@
 #define RUNTIME_REPORT_H
 
 #include "isa/Program.h"
+#include "runtime/MemoryMap.h"
 #include "runtime/Network.h"
 #include "runtime/Tensors.h"
 #include "runtime/energy/EnergyModel.h"
@@ -27,6 +28,13 @@ struct FallbackReport {
   std::vector<std::string> devices; ///< what ran them, for people, each once
   uint64_t kernels = 0;
   double seconds = 0;
+  /// A kernel, and what made its inputs: numbers as RunReport::layerReads has them.
+  struct Call {
+    std::string name, target;
+    double seconds = 0;
+    std::vector<size_t> reads;
+  };
+  std::vector<Call> calls;
   /// Bytes of tensors that cross the link between host and accelerator because of them.
   uint64_t hostLinkBytes = 0;
 };
@@ -50,12 +58,15 @@ struct RunReport {
   /// Of each layer if it ran alone; empty where nobody counted.
   std::vector<cost::LayerTraffic> layerTraffic;
   std::vector<LayerTile> tiles; ///< of each layer; empty for programs
+  /// See Network::layerReads; kernels are fallback.calls.
+  std::vector<std::vector<size_t>> layerReads;
   /// First and last layers of fusion groups, ascending; empty for programs.
   std::vector<std::pair<size_t, size_t>> groups;
   std::vector<std::string> targets; ///< titles of the targets that nodes could run on
   std::vector<Offload> offload;
   FallbackReport fallback;
   Precision precision = Precision::Single;
+  std::optional<MemoryMap> memoryMap; ///< of runs with a timeline
   /// Of one run; only with `sim`.
   std::optional<energy::EnergyReport> energy;
 
@@ -105,6 +116,9 @@ struct LayerRow {
   std::string aloneBy;
   std::optional<cost::LayerTraffic> traffic;
   std::optional<LayerTile> tile;
+  std::optional<size_t> number; ///< absent: a group, or what belongs to no layer
+  /// What made the values that it reads, others than its members; absent: nobody knows.
+  std::optional<std::vector<size_t>> reads;
   std::vector<LayerRow> members; ///< empty: a layer
 };
 

@@ -44,6 +44,7 @@ private:
   void engines(const Sums &rows);
   void nodes();
   void energy();
+  void channels();
 
   const json &report;
   double peak = 0;
@@ -201,12 +202,43 @@ void Rules::energy() {
     equal("energy: bytes of " + std::string(count), events.at(count).get<uint64_t>() * burstBytes, report.at(bytes));
 }
 
+/// The channels have moved what loads, stores and the sequencer did, and each access has met a row.
+void Rules::channels() {
+  uint64_t read = 0, written = 0;
+  const uint64_t burstBytes = report.at("machine").at("dram").at("burst_bytes");
+  for (size_t i = 0; i < report.at("dram_channels").size(); ++i) {
+    const json &channel = report.at("dram_channels")[i];
+    const std::string place = "channel " + std::to_string(i) + ": ";
+    read += channel.at("read_bytes").get<uint64_t>();
+    written += channel.at("write_bytes").get<uint64_t>();
+    std::map<std::string, uint64_t> sums;
+    for (const json &bank : channel.at("banks"))
+      for (const auto &[key, value] : bank.items())
+        sums[key] += value.get<uint64_t>();
+    for (const auto &[key, sum] : sums)
+      equal(place + key + " of its banks", sum, channel.at(key));
+    if (channel.at("row_hits").is_null())
+      continue;
+    const uint64_t bytes = channel.at("read_bytes").get<uint64_t>() + channel.at("write_bytes").get<uint64_t>();
+    equal(place + "row hits, misses and conflicts",
+          channel.at("row_hits").get<uint64_t>() + channel.at("row_misses").get<uint64_t>() +
+              channel.at("row_conflicts").get<uint64_t>(),
+          bytes / burstBytes);
+    require(channel.at("data_bus_busy").get<double>() <= 1 + 1e-9, place + "its bus is busier than always");
+  }
+  equal("bytes that channels read", read,
+        report.at("dram_read_bytes").get<uint64_t>() + report.at("fetch_bytes").get<uint64_t>());
+  equal("bytes that channels wrote", written, report.at("dram_write_bytes"));
+}
+
 std::vector<std::string> Rules::run() {
   nodes();
   if (!report.contains("total_cycles"))
     return violated;
   if (report.contains("energy"))
     energy();
+  if (report.contains("dram_channels") && !report.at("dram_channels").empty())
+    channels();
   peak = report.at("machine").at("peak_macs_per_cycle");
   utilisation("", report.at("utilisation"), report.at("macs"), report.at("total_cycles"));
   if (!report.at("lower_bound_cycles").is_null())

@@ -104,6 +104,7 @@ RunReport Session::emptyReport() const {
   report.lowerBoundBytes = loaded.lowerBoundBytes;
   report.layerTraffic = loaded.layerTraffic;
   report.tiles = loaded.tiles;
+  report.layerReads = loaded.layerReads;
   report.groups = loaded.groups;
   report.targets = loaded.targets;
   report.offload = loaded.offload;
@@ -133,6 +134,7 @@ Status Session::runSteps(std::vector<HostTensor> &values, RunReport &report) {
       if (const std::string device = step.target->device().str(); !llvm::is_contained(report.fallback.devices, device))
         report.fallback.devices.push_back(device);
       report.fallback.seconds += launch->wallSeconds;
+      report.fallback.calls.push_back({step.kernel, step.target->title().str(), launch->wallSeconds, step.reads});
       for (const HostTensor &tensor : arguments)
         report.fallback.hostLinkBytes += tensor.bytes.size();
       for (unsigned value : step.outputs)

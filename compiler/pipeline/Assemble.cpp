@@ -82,7 +82,9 @@ private:
       program.layers.push_back({layer.kernel.name, layer.kernel.nodes, layer.kernel.macs, 0, {}});
       result.macs += layer.kernel.macs;
       plans.push_back({layer.kernel.name, chosen});
+      result.layerSources.push_back(layer.sources);
     }
+    result.outputSources = network.outputSources;
     result.offload = network.offload;
     result.choices = emitted.program.choices;
     result.tileBytes = emitted.program.tileBytes;

@@ -87,6 +87,11 @@ struct OffloadEntry {
   std::string node, reason;
 };
 
+/// Where the values come from that a layer reads, or an output: layers of the program, and its inputs; each ascending, once.
+struct Sources {
+  std::vector<unsigned> layers, inputs;
+};
+
 struct CompiledNetwork {
   isa::Program program;
   std::vector<OffloadEntry> offload;
@@ -113,6 +118,7 @@ struct CompiledNetwork {
   std::vector<uint64_t> tileBytes;
   /// First and last layers of fusion groups, in the order of the program.
   std::vector<std::pair<size_t, size_t>> groups;
+  std::vector<Sources> layerSources, outputSources; ///< per layer, and per output
   /// pipelined and search: schedule::plannedStarts().
   std::vector<std::vector<uint64_t>> plannedStarts;
   /// The tiles phase, as text.

@@ -232,8 +232,35 @@ llvm::Error NetworkKernels::addLayers(const CompileOptions &options) {
     else if (auto call = dyn_cast<func::CallOp>(op))
       if (llvm::Error error = addLayer(call, step, options, matched))
         return error;
+    if (llvm::isa<func::ReturnOp>(op))
+      for (Value output : op.getOperands())
+        outputSources.push_back(sourcesOf(output));
   }
   return llvm::Error::success();
+}
+
+/// Looks through what makes no code: views, and concatenations whose parts are written in place.
+Sources NetworkKernels::sourcesOf(ValueRange values) const {
+  Sources sources;
+  SmallVector<Value> pending(values.begin(), values.end());
+  llvm::DenseSet<Value> seen;
+  while (!pending.empty()) {
+    const Value value = pending.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    Operation *op = value.getDefiningOp();
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      sources.inputs.push_back(argument.getArgNumber());
+    else if (auto layer = layerOf.find(op); layer != layerOf.end())
+      sources.layers.push_back(layer->second);
+    else
+      pending.append(op->operand_begin(), op->operand_end());
+  }
+  for (std::vector<unsigned> *numbers : {&sources.layers, &sources.inputs}) {
+    llvm::sort(*numbers);
+    numbers->erase(llvm::unique(*numbers), numbers->end());
+  }
+  return sources;
 }
 
 void NetworkKernels::addConstant(arith::ConstantOp constant) {
@@ -288,7 +315,7 @@ llvm::Error NetworkKernels::addLayer(func::CallOp call, unsigned step, const Com
   kernel.isFinite = options.math >= graph::Math::Finite || machine.arrayType == timing::ArrayType::Int8;
   if (auto part = parts.find(call.getResult(0)); part != parts.end())
     makePart(part->second, kernel);
-  Layer layer{function.getName().str(), std::move(kernel), std::nullopt, {}, step};
+  Layer layer{function.getName().str(), std::move(kernel), std::nullopt, {}, sourcesOf(call.getOperands()), step};
   llvm::Expected<std::optional<accel::Kernel>> packed = packKernel(layer.kernel, options);
   if (!packed)
     return packed.takeError();
@@ -304,6 +331,7 @@ llvm::Error NetworkKernels::addLayer(func::CallOp call, unsigned step, const Com
   }
   for (const std::string &node : layer.kernel.nodes)
     offload.push_back({node, "layer " + layer.kernel.name});
+  layerOf[call] = unsigned(layers.size());
   layers.push_back(std::move(layer));
   return llvm::Error::success();
 }

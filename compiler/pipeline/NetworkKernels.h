@@ -26,7 +26,8 @@ public:
     accel::Kernel kernel;                ///< its plan is what the model's function or a plan file asks for
     std::optional<accel::Kernel> packed; ///< with pixels packed, if that gains anything
     std::vector<size_t> tensors;         ///< per kernel.tensors; constants: 0
-    unsigned step = 0;                   ///< as live ranges count
+    Sources sources;
+    unsigned step = 0; ///< as live ranges count
     bool isWindow() const { return kernel.anchor && kernel.anchor->kind == accel::Anchor::Window; }
     size_t result() const { return tensors[size_t(kernel.output.tensor)]; }
   };
@@ -45,6 +46,7 @@ public:
   std::vector<int64_t> planes;
   /// Inputs and outputs of the network with the tensor of each; addresses are those of a placement.
   std::vector<std::pair<isa::TensorInfo, size_t>> inputs, outputs;
+  std::vector<Sources> outputSources; ///< per output
   /// Constants of @main: the tensor of each, and what makes its bytes.
   std::vector<std::pair<size_t, std::function<std::vector<uint8_t>()>>> constants;
   /// ONNX nodes, and what computes each.
@@ -79,7 +81,8 @@ private:
   mutable mlir::func::FuncOp mainFunction;
   llvm::DenseMap<mlir::Value, size_t> tensorOf; ///< of values of @main
   llvm::DenseMap<mlir::Value, Part> parts;
-  llvm::DenseSet<mlir::Operation *> inPlace; ///< concatenations whose producers write the result
+  llvm::DenseMap<mlir::Operation *, unsigned> layerOf; ///< of calls
+  llvm::DenseSet<mlir::Operation *> inPlace;           ///< concatenations whose producers write the result
   std::vector<cost::NetworkTensor> boundTensors;
 
   llvm::Error findTensors();
@@ -90,6 +93,7 @@ private:
   llvm::Error addLayer(mlir::func::CallOp call, unsigned step, const CompileOptions &options,
                        llvm::DenseMap<mlir::Operation *, accel::Kernel> &matched);
   void addConstant(mlir::arith::ConstantOp constant);
+  Sources sourcesOf(mlir::ValueRange values) const;
   llvm::Error addInPlace(mlir::func::FuncOp function);
   void makePart(const Part &part, accel::Kernel &kernel) const;
   void findPlanes();

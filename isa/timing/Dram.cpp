@@ -131,6 +131,49 @@ void BusHistory::clear() {
 // Ideal memory, factory, watermarks
 //===----------------------------------------------------------------------===//
 
+void DramTiming::count(DramCommandKind kind, const DramLocation &at) {
+  DramChannelCounts &channel = channelCounts[at.channel];
+  RowState *state = &rows[at.channel * channel.banks.size()];
+  switch (kind) {
+  case DramCommandKind::Activate:
+    ++activateCount;
+    state[at.flatBank].isNew = true;
+    break;
+  case DramCommandKind::Precharge:
+    state[at.flatBank].hadRow = true;
+    break;
+  case DramCommandKind::PrechargeAll:
+    break; // a refresh follows
+  case DramCommandKind::Refresh:
+    ++channel.refreshes;
+    for (uint32_t bank = 0; bank < banksPerRank; ++bank)
+      state[at.rank * banksPerRank + bank].hadRow = false;
+    break;
+  case DramCommandKind::RefreshBank:
+    ++channel.refreshes;
+    state[at.flatBank].hadRow = false;
+    break;
+  case DramCommandKind::Read:
+  case DramCommandKind::Write: {
+    DramBankCounts &bank = channel.banks[at.flatBank];
+    RowState &row = state[at.flatBank];
+    ++(kind == DramCommandKind::Write ? bank.writes : bank.reads);
+    ++(!row.isNew ? bank.rowHits : row.hadRow ? bank.rowConflicts : bank.rowMisses);
+    row.isNew = row.hadRow = false;
+    break;
+  }
+  }
+}
+
+void DramTiming::forgetCommands() {
+  activateCount = 0;
+  rows.assign(rows.size(), {});
+  for (DramChannelCounts &channel : channelCounts) {
+    channel.refreshes = 0;
+    channel.banks.assign(channel.banks.size(), {});
+  }
+}
+
 IdealDram::IdealDram(const DramParams &params)
     : DramTiming(1), partsPerCycle(params.bytesPerCycleNumerator),
       partsPerBurst(uint64_t(params.burstBytes) * params.bytesPerCycleDenominator),
@@ -146,11 +189,13 @@ std::optional<DramCompletion> IdealDram::submit(const DramRequest &request) {
   completion.busEndCycle = byParts.floor(busFree + partsPerCycle - 1);
   completion.completionCycle = completion.busEndCycle + latency;
   buses[0].add(completion.busStartCycle, completion.busEndCycle);
+  noteAccess(request.write);
   return completion;
 }
 
 void IdealDram::reset() {
   busFree = 0;
+  forgetCommands();
   buses[0].clear();
 }
 

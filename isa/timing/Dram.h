@@ -9,6 +9,7 @@
 #ifndef ISA_TIMING_DRAM_H
 #define ISA_TIMING_DRAM_H
 
+#include "isa/timing/DramCounts.h"
 #include "isa/timing/MachineParams.h"
 
 #include <algorithm>
@@ -186,20 +187,41 @@ public:
 
   /// Activates of all channels that are decided so far; an ideal memory has none.
   uint64_t activates() const { return activateCount; }
+  /// The same of what each channel and bank did.
+  const std::vector<DramChannelCounts> &counts() const { return channelCounts; }
 
 protected:
-  explicit DramTiming(uint32_t channels) : buses(channels) {}
+  explicit DramTiming(uint32_t channels, uint32_t ranks = 1, uint32_t banksPerRank = 1)
+      : buses(channels), banksPerRank(banksPerRank), rows(size_t(channels) * ranks * banksPerRank), channelCounts(channels) {
+    for (DramChannelCounts &channel : channelCounts)
+      channel.banks.resize(size_t(ranks) * banksPerRank);
+  }
   /// Counts a command, and logs it if somebody wants the log.
   void note(uint64_t tick, DramCommandKind kind, const DramLocation &at) {
-    activateCount += kind == DramCommandKind::Activate;
+    count(kind, at);
     if (commandLog)
       commandLog->push_back(commandAt(tick, kind, at));
   }
-  void forgetCommands() { activateCount = 0; }
+  /// An access of a memory without rows.
+  void noteAccess(bool write) {
+    DramBankCounts &bank = channelCounts[0].banks[0];
+    ++(write ? bank.writes : bank.reads);
+  }
+  void forgetCommands();
   std::vector<BusHistory> buses;
   DramCommandLog *commandLog = nullptr;
 
 private:
+  /// Commands of a bank come in the order of their ticks.
+  void count(DramCommandKind kind, const DramLocation &at);
+
+  struct RowState {
+    bool isNew = false;  ///< no column has used the open row
+    bool hadRow = false; ///< another row was closed for this one
+  };
+  uint32_t banksPerRank;
+  std::vector<RowState> rows; ///< by channel and flatBank
+  std::vector<DramChannelCounts> channelCounts;
   uint64_t activateCount = 0;
 };
 

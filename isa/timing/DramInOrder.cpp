@@ -6,7 +6,8 @@
 namespace tw::timing {
 
 InOrderDram::InOrderDram(const DramParams &params, uint32_t clockMhz)
-    : DramTiming(params.channels), params(params), map(params), clocks(clockMhz, params.clockMhz),
+    : DramTiming(params.channels, params.ranks, params.bankGroups * params.banksPerGroup), params(params), map(params),
+      clocks(clockMhz, params.clockMhz),
       refreshInterval(params.refresh == DramRefresh::PerBank ? params.nREFIPB : params.nREFI),
       channelsPerBus(channelsOnABus(params)), state(params.channels, Channel(params)),
       commandBuses(params.channels / channelsPerBus) {}

@@ -11,7 +11,7 @@ WindowedDram::Channel::Channel(const DramParams &params)
     : gates(params), openedIn(size_t(params.ranks) * params.bankGroups * params.banksPerGroup), seen(2 * openedIn.size()) {}
 
 WindowedDram::WindowedDram(const DramParams &params, uint32_t clockMhz)
-    : DramTiming(params.channels), params(params), map(params),
+    : DramTiming(params.channels, params.ranks, params.bankGroups * params.banksPerGroup), params(params), map(params),
       clocks(clockMhz, params.clockMhz), capacity{params.window, std::max(1u, params.writeBufferBursts / params.channels)},
       high(std::max(1u, params.writeHighWatermark / params.channels)),
       low(std::min<size_t>(params.writeLowWatermark / params.channels, high - 1)),

@@ -162,7 +162,7 @@ Status writeResults(const RunArguments &arguments, const runtime::Network &netwo
     if (!format)
       return format.error();
     std::ostringstream timeline;
-    stats::writeTimeline(timeline, *network.steps.front().program, *report.sim, *format);
+    stats::writeTimeline(timeline, *network.steps.front().program, *report.sim, *format, network.steps.front().plannedStarts);
     if (Status status = files.add(arguments.traceFile, timeline.str()); !status)
       return status;
   }
@@ -253,6 +253,9 @@ Status run(const RunArguments &arguments) {
     report->seed = arguments.model.seed;
   if (Status status = compareAll(arguments, *expected, *report); !status)
     return status;
+  if (options.simulator.trace && !arguments.jsonFile.empty() && report->sim)
+    report->memoryMap =
+        runtime::memoryMap(*(*session)->network().steps.front().program, (*session)->network().machine, *report->sim);
   if (Status status = writeResults(arguments, (*session)->network(), *report, outputs); !status)
     return status;
   if (arguments.jsonFile != "-")

@@ -385,6 +385,7 @@ stats::SimResult Run::finish() {
   result.dramWriteBytes = writeBytes;
   result.fetchBytes = fetchBytes;
   result.dramActivates = dram->activates();
+  result.dram = dram->counts();
 
   for (unsigned number = 0; number < stats::kNumEngines; ++number) {
     if (!stats::hasEngine(machine, number))

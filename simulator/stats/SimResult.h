@@ -6,6 +6,7 @@
 #ifndef SIMULATOR_STATS_SIMRESULT_H
 #define SIMULATOR_STATS_SIMRESULT_H
 
+#include "isa/timing/DramCounts.h"
 #include "isa/timing/Engines.h"
 #include "simulator/core/RunResult.h"
 
@@ -142,6 +143,7 @@ struct SimResult {
   uint64_t dramReadBytes = 0, dramWriteBytes = 0; ///< loads and stores, whole bursts
   uint64_t fetchBytes = 0;                        ///< program fetch, whole bursts
   uint64_t dramActivates = 0;                     ///< rows opened, of all channels; an ideal DRAM has none
+  std::vector<timing::DramChannelCounts> dram;    ///< per channel, program fetch included
   uint64_t macs = 0; ///< multiply-accumulates of tensor instructions (k_count x n_count) and of vector `mac` windows
 
   // Only with SimOptions::trace.

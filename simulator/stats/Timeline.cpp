@@ -17,14 +17,16 @@ std::string number(uint64_t value) { return std::to_string(value); }
 /// Walks through the run.
 class Writer {
 public:
-  Writer(TimelineSink &sink, const isa::Program &program, const SimResult &result)
-      : sink(sink), program(program), result(result) {}
+  Writer(TimelineSink &sink, const isa::Program &program, const SimResult &result,
+         const std::vector<std::vector<Cycle>> &plannedStarts)
+      : sink(sink), program(program), result(result), plannedStarts(plannedStarts) {}
   void write();
 
 private:
   static constexpr unsigned kCriticalTrack = 0;
-  static unsigned engineTrack(unsigned engine) { return 1 + 2 * (kNumEngines - 1 - engine); }
-  static unsigned queueTrack(unsigned engine) { return 2 + 2 * (kNumEngines - 1 - engine); }
+  static unsigned engineTrack(unsigned engine) { return 1 + 3 * (kNumEngines - 1 - engine); }
+  static unsigned plannedTrack(unsigned engine) { return engineTrack(engine) + 1; }
+  static unsigned queueTrack(unsigned engine) { return engineTrack(engine) + 2; }
 
   std::string layerName(uint32_t layer) const { return layer < program.layers.size() ? program.layers[layer].name : ""; }
   std::string mnemonic(const InstructionRecord &record) const {
@@ -32,6 +34,9 @@ private:
     return info ? info->mnemonic : "instruction";
   }
   void instructions();
+  /// Precondition: plannedStarts has some for engine number `index` of the result.
+  void planned(size_t index);
+  bool isPlanned(size_t index) const { return index < plannedStarts.size() && !plannedStarts[index].empty(); }
   void stalls(const EngineResult &engine);
   void queues();
   void flows();
@@ -41,6 +46,7 @@ private:
   TimelineSink &sink;
   const isa::Program &program;
   const SimResult &result;
+  const std::vector<std::vector<Cycle>> &plannedStarts;
   std::map<unsigned, std::vector<const InstructionRecord *>> byEngine; ///< those that started, in order
 };
 
@@ -53,6 +59,25 @@ void Writer::instructions() {
                   {"visible", record->visible},
                   {"issue_free", record->issueFree},
                   {"retire", record->retire}});
+}
+
+/// An instruction that was planned to start no earlier than the next one is left out.
+void Writer::planned(size_t index) {
+  const unsigned engine = result.engines[index].engine;
+  const std::vector<const InstructionRecord *> &records = byEngine[engine];
+  std::vector<std::pair<Cycle, const InstructionRecord *>> starts;
+  for (size_t i = 0; i < std::min(records.size(), plannedStarts[index].size()); ++i)
+    starts.push_back({plannedStarts[index][i], records[i]});
+  std::stable_sort(starts.begin(), starts.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const auto &[start, record] = starts[i];
+    Cycle end = start + std::max<Cycle>(1, record->issueFree > record->start ? record->issueFree - record->start : 1);
+    if (i + 1 < starts.size())
+      end = std::min(end, starts[i + 1].first);
+    if (start < end)
+      sink.slice(plannedTrack(engine), mnemonic(*record), start, end,
+                 {{"layer", layerName(record->layer)}, {"simulated", record->start}});
+  }
 }
 
 /// Stalls lie between instructions, or (DMA) inside one: they are cut where an instruction begins or ends, so that slices nest.
@@ -151,11 +176,16 @@ void Writer::write() {
       byEngine[record.engine].push_back(&record);
   for (const EngineResult &engine : result.engines) {
     sink.track(engineTrack(engine.engine), engine.name);
+    if (isPlanned(size_t(&engine - result.engines.data())))
+      sink.track(plannedTrack(engine.engine), engine.name + " planned");
     if (engine.engine != kSequencer)
       sink.track(queueTrack(engine.engine), engine.name + " queue");
   }
   criticalPath();
   instructions();
+  for (size_t i = 0; i < result.engines.size(); ++i)
+    if (isPlanned(i))
+      planned(i);
   for (const EngineResult &engine : result.engines)
     stalls(engine);
   queues();
@@ -166,9 +196,10 @@ void Writer::write() {
 
 } // namespace
 
-void writeTimeline(std::ostream &out, const isa::Program &program, const SimResult &result, TimelineFormat format) {
+void writeTimeline(std::ostream &out, const isa::Program &program, const SimResult &result, TimelineFormat format,
+                   const std::vector<std::vector<Cycle>> &plannedStarts) {
   const std::unique_ptr<TimelineSink> sink = format == TimelineFormat::Perfetto ? makePerfettoSink(out) : makeChromeSink(out);
-  Writer(*sink, program, result).write();
+  Writer(*sink, program, result, plannedStarts).write();
 }
 
 } // namespace tw::stats

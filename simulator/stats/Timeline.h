@@ -20,10 +20,13 @@ enum class TimelineFormat {
 ///
 /// Each engine has a track of instructions, from start to issue-free, with its stalls by cause, and a track of its queue:
 /// the instruction at the head while it waits. Arrows lead from the instruction that posts a semaphore to the one that
-/// takes it. The first track is the critical path, as the layers it goes through. Counters: queue lengths, and the share
+/// takes it. `plannedStarts`, where the compiler estimated any, are for each of SimResult::engines the starts in the order of
+/// execution: then the engine has a track of its instructions as they were planned, as long as they took or until the next
+/// was planned to start. The first track is the critical path, as the layers it goes through. Counters: queue lengths, and the share
 /// of each DRAM channel's data bus in use. Precondition: the run was made with SimOptions::trace.
 void writeTimeline(std::ostream &out, const isa::Program &program, const SimResult &result,
-                   TimelineFormat format = TimelineFormat::ChromeJson);
+                   TimelineFormat format = TimelineFormat::ChromeJson,
+                   const std::vector<std::vector<Cycle>> &plannedStarts = {});
 
 } // namespace tw::stats
 

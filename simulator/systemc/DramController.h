@@ -40,6 +40,7 @@ public:
   void advance(Cycle cycle, std::vector<timing::DramCompletion> &completions) override;
   /// Rows opened since reset().
   uint64_t activates() const { return dram->activates(); }
+  const std::vector<timing::DramChannelCounts> &counts() const { return dram->counts(); }
 
 private:
   void transport(int id, tlm::tlm_generic_payload &payload, sc_core::sc_time &delay);

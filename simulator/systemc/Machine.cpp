@@ -154,6 +154,7 @@ void Machine::run(RunContext &run) {
 void Machine::finish(RunContext &run) {
   stats::SimResult &result = run.result;
   result.dramActivates = dram->activates();
+  result.dram = dram->counts();
   for (unsigned number = 0; number < stats::kNumEngines; ++number) {
     if (!stats::hasEngine(*run.machine, number))
       continue;

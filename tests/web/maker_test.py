@@ -23,6 +23,8 @@ from tilewright.sweep.errors import UserError
 TEMPLATE = f"<html><head>{page.TITLE}{page.DATA}</head></html>"
 RUN = {"schema": "tilewright.run/1", "model": "m.onnx", "machine": {"name": "tiny"},
        "layers": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}
+TENSOR = 1 + 3 * samples.ENGINES.index("tensor")
+TENSOR_PLAN = TENSOR + 1
 
 
 def data_of(text):
@@ -91,8 +93,13 @@ class Maker(unittest.TestCase):
         self.refused("o.sqlite", str(self.folder / "o.sqlite"))
 
     def test_refused_edges(self):
-        self.refused(r"edges\[0\]", self.file("g.json", {**RUN, "edges": [["a", "z"]]}))
-        self.refused("cycle", self.file("g.json", {**RUN, "edges": [["a", "b"], ["b", "a"]]}))
+        layers = lambda *reads: [{"name": name, "number": i, "reads": read} for i, (name, read) in enumerate(zip("ab", reads))]
+        self.refused("layer 'b' reads 7; allowed: numbers of layers", self.file("g.json", {**RUN, "layers": layers([], [7])}))
+        self.refused(r"layers\[1\]: reads: found no list of numbers", self.file("g.json", {**RUN, "layers": layers([], ["a"])}))
+        self.refused(r"layers\[0\]: reads: found no list of numbers", self.file("g.json", {**RUN, "layers": layers(3, [])}))
+        self.refused("in a cycle", self.file("g.json", {**RUN, "layers": layers([1], [0])}))
+        self.refused(r"fallback.calls\[0\]: found no name", self.file("g.json", {**RUN, "layers": layers([], [0]), "fallback": {"calls": [{}]}}))
+        page.make([self.file("g.json", {**RUN, "layers": layers([], [0]), "fallback": 3, "offload": 3, "targets": 3})])
 
     def test_template_of_another_version(self):
         with self.assertRaisesRegex(UserError, "another version"):
@@ -102,13 +109,17 @@ class Maker(unittest.TestCase):
         text = samples.timeline(2_000)
         entry = trace.read_trace(self.file("t.json", text))
         wanted = json.loads(text)["traceEvents"]
-        slices = sum(len(track[kind]["gap"]) for track in entry["tracks"] for kind in ("work", "stalls"))
+        slices = sum(len(track[kind]["gap"]) for track in entry["tracks"] for kind in ("work", "stalls", "planned") if kind in track)
         self.assertEqual(slices, sum(event["ph"] == "X" for event in wanted))
         self.assertEqual(len(entry["arrows"]["gap"]), sum(event["ph"] == "s" for event in wanted))
         tensor = next(track for track in entry["tracks"] if track["name"] == "tensor")["work"]
-        first = next(e for e in wanted if e["ph"] == "X" and e["name"] == "op_tensor" and e["tid"] == 9)
+        first = next(e for e in wanted if e["ph"] == "X" and e["name"] == "op_tensor" and e["tid"] == TENSOR)
         self.assertEqual((tensor["gap"][0], tensor["duration"][0], tensor["detail"][0]), (first["ts"], first["dur"], first["args"]["word"]))
         self.assertEqual(entry["bucket"], 1)
+        planned = next(track for track in entry["tracks"] if track["name"] == "tensor")["planned"]
+        first = next(e for e in wanted if e["ph"] == "X" and "simulated" in e["args"] and e["tid"] == TENSOR_PLAN)
+        self.assertEqual((planned["gap"][0], planned["duration"][0], planned["detail"][0]), (first["ts"], first["dur"], first["args"]["simulated"]))
+        self.assertFalse(any(track["name"].endswith("planned") for track in entry["tracks"]))
 
     def test_long_timeline_keeps_its_sums(self):
         file = self.file("t.json", samples.timeline(60_000))
@@ -139,12 +150,46 @@ class Maker(unittest.TestCase):
         self.refused("not UTF-8", self.file("t.json", "\n".join(lines[:2]).encode() + b'\n{"\xff"}\n]}\n'))
 
     def test_graph(self):
-        chain = graph.layout(list("abcdefgh"), None, "f")
-        self.assertEqual(chain["places"][5:8], [(5, 0), (5, 1), (4, 1)])
-        self.assertEqual(len(chain["edges"]), 7)
-        branch = graph.layout(list("abcd"), [["a", "b"], ["a", "c"], ["b", "d"], {"from": "c", "to": "d"}], "f")
-        self.assertEqual([place[1] for place in branch["places"]], [0, 1, 1, 2])
-        self.assertEqual(sorted(place[0] for place in branch["places"]), [0.0, 0.5, 0.5, 1.0])
+        chain = graph.graph_of({"layers": [{"name": name} for name in "abcd"]}, "f")
+        self.assertTrue(chain["chain"])
+        self.assertEqual([(edge["from"], edge["to"]) for edge in chain["edges"]], [(0, 1), (1, 2), (2, 3)])
+        self.assertEqual(len({node["x"] for node in chain["nodes"]}), 1)
+
+    def test_branches_stand_side_by_side(self):
+        drawn = graph.layout([{"name": name} for name in "abcd"], [(0, 1), (0, 2), (1, 3), (2, 3)], "f")
+        x, y = ([node[key] for node in drawn["nodes"]] for key in "xy")
+        self.assertTrue(y[0] < y[1] == y[2] < y[3])
+        self.assertGreaterEqual(abs(x[1] - x[2]), drawn["node_width"])
+        self.assertEqual(x[0], x[3])
+
+    def test_shortcuts_go_round_what_they_pass(self):
+        """A residual network: blocks of two layers, and an edge past them."""
+        edges = [(i, i + 1) for i in range(40)] + [(i, i + 3) for i in range(0, 38, 3)]
+        drawn = graph.layout([{"name": str(i)} for i in range(41)], sorted(edges), "f")
+        self.assertEqual(len(drawn["edges"]), len(edges))
+        self.assertGreater(len({node["x"] for node in drawn["nodes"]}), 1, "long networks are folded into strips")
+        boxes = [(node["x"], node["y"], node["x"] + drawn["node_width"], node["y"] + drawn["node_height"]) for node in drawn["nodes"]]
+        for one, box in enumerate(boxes):
+            self.assertTrue(all(box[2] <= other[0] or other[2] <= box[0] or box[3] <= other[1] or other[3] <= box[1] for other in boxes[one + 1:]))
+            self.assertTrue(box[0] >= 0 and box[1] >= 0 and box[2] <= drawn["width"] and box[3] <= drawn["height"])
+        short = next(edge for edge in drawn["edges"] if (edge["from"], edge["to"]) == (3, 6))
+        passed = boxes[4]
+        turns = [float(x) for x in re.findall(r"C[-\d. ]* ([-\d.]+) [-\d.]+V", short["path"])]
+        self.assertTrue(turns and all(x > passed[2] or x < passed[0] for x in turns), short)
+
+    def test_graph_of_groups_and_kernels(self):
+        document = {"targets": ["accelerator", "cpu"], "offload": [{"node": "n", "target": "accelerator"}, {"node": "f", "target": "folded"}],
+                    "layers": [{"name": "a", "number": 0, "reads": [], "nodes": ["f", "n"]},
+                               {"name": "b + c", "number": None, "reads": [0], "nodes": [],
+                                "members": [{"name": "b", "number": 1, "reads": [0]}, {"name": "c", "number": 2, "reads": [1]}]},
+                               {"name": "d", "number": 3, "reads": [4, 2], "nodes": []},
+                               {"name": "(no layer)", "number": None, "reads": None, "nodes": []}],
+                    "fallback": {"calls": [{"name": "k", "number": 4, "reads": [2], "target": "cpu"}]}}
+        drawn = graph.graph_of(document, "f")
+        self.assertFalse(drawn["chain"])
+        self.assertEqual([(node["name"], node["layer"], node["target"]) for node in drawn["nodes"]],
+                         [("a", 0, "accelerator"), ("b + c", 1, "accelerator"), ("d", 2, "accelerator"), ("k", None, "cpu")])
+        self.assertEqual([(edge["from"], edge["to"]) for edge in drawn["edges"]], [(0, 1), (1, 2), (1, 3), (3, 2)])
 
     def test_command(self):
         out, err = io.StringIO(), io.StringIO()

@@ -4,6 +4,7 @@ import json
 import random
 
 ENGINES = ["sequencer", "load0", "load1", "preload", "tensor", "vector", "store0"]
+PLANNED = ["load0", "tensor", "store0"]
 
 
 def timeline(slices: int, layers: int = 40) -> str:
@@ -16,10 +17,15 @@ def timeline(slices: int, layers: int = 40) -> str:
     for layer in range(layers):
         events.append({"ph": "X", "pid": 0, "tid": 0, "ts": layer * total // layers, "dur": total // layers, "name": f"layer{layer}", "args": {}})
     for number, engine in enumerate(ENGINES):
-        tracks = 2 * number + 1, 2 * number + 2
-        for track, name in zip(tracks, (engine, engine + " queue")):
+        tracks = 3 * number + 1, 3 * number + 3
+        plan = tracks[0] + 1
+        planned = ((plan, engine + " planned"),) if engine in PLANNED else ()
+        for track, name in ((tracks[0], engine), *planned, (tracks[1], engine + " queue")):
             events.append({"ph": "M", "pid": 0, "tid": track, "name": "thread_name", "args": {"name": name}})
         for i in range(each):
+            if engine in PLANNED and i % 3 == 0:
+                events.append({"ph": "X", "pid": 0, "tid": plan, "ts": i * 24, "dur": 12, "name": f"op_{engine}",
+                               "args": {"layer": f"layer{i * 24 * layers // total}", "simulated": i * 24 + 3}})
             start = i * 24 + chance.randrange(6)
             duration = chance.randrange(4, 12)
             layer = f"layer{start * layers // total}"
@@ -29,7 +35,7 @@ def timeline(slices: int, layers: int = 40) -> str:
                            "name": chance.choice(["operand", "dram_latency"]), "args": {"cause": "semaphore 1", "layer": layer}})
     for i in range(each // 4):
         common = {"pid": 0, "cat": "semaphore", "id": i, "name": "semaphore 1"}
-        events.append({"ph": "s", **common, "tid": 3, "ts": i * 96 + 8})
-        events.append({"ph": "f", "bp": "e", **common, "tid": 9, "ts": i * 96 + 24})
+        events.append({"ph": "s", **common, "tid": 4, "ts": i * 96 + 8})
+        events.append({"ph": "f", "bp": "e", **common, "tid": 13, "ts": i * 96 + 24})
     head = '{"displayTimeUnit":"ms","otherData":{"time_unit":"1 us is 1 cycle","total_cycles":%d},"traceEvents":[\n' % total
     return head + ",\n".join(json.dumps(event, separators=(",", ":")) for event in events) + "\n]}\n"

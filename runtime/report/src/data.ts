@@ -8,6 +8,8 @@ export interface Engine { name: string; instructions: number; busy_cycles: numbe
 export interface Layer {
   name: string;
   nodes: string[];
+  /** In the order of the program; null: a group, or what belongs to no layer. */
+  number?: number | null;
   cycles: number;
   first_start_cycle: number;
   last_retirement_cycle: number;
@@ -29,6 +31,12 @@ export interface Layer {
 
 export interface Joules { name: string; joules: number; components: { [component: string]: number } }
 
+/** What a bank or a channel of the DRAM did; an ideal one has no rows. */
+export interface Bank { read_bytes: number; write_bytes: number; row_hits: number | null; row_misses: number | null; row_conflicts: number | null }
+
+/** `spans`: first row, rows, first cycle, cycle after the last, number of the layer. */
+export interface Memory { name: string; bytes: number; banks: number; row_bytes: number; spans: [number, number, number, number, number][] }
+
 export interface Run {
   model: string;
   machine: {
@@ -49,6 +57,8 @@ export interface Run {
   dram_read_bytes?: number;
   dram_write_bytes?: number;
   fetch_bytes?: number;
+  dram_channels?: (Bank & { data_bus_busy: number; refreshes: number; banks: Bank[] })[];
+  memory_map?: { step_cycles: number; memories: Memory[] };
   engines?: Engine[];
   layers?: Layer[];
   energy?: {
@@ -58,7 +68,16 @@ export interface Run {
   area?: { total_mm2: number; components: { [component: string]: number } };
 }
 
-export interface Graph { chain: boolean; places: [number, number][]; edges: [number, number][] }
+/** Laid out, in pixels. `layer`: an index into the layers of the run; null: a kernel of another target. */
+export interface Graph {
+  chain: boolean;
+  width: number;
+  height: number;
+  node_width: number;
+  node_height: number;
+  nodes: { name: string; layer: number | null; target: string; x: number; y: number }[];
+  edges: { from: number; to: number; path: string }[];
+}
 
 /** A document of `tilewright run`, `profile` or `compare`; only runs have a graph. */
 export interface Entry { file: string; kind: "run" | "profile" | "compare"; document: Record<string, unknown>; graph?: Graph }
@@ -78,7 +97,8 @@ export interface Trace {
   names: string[];
   layers: string[];
   causes: string[];
-  tracks: { name: string; work: Columns; stalls: Columns }[];
+  /** `planned`: what the compiler expected; its details are the cycles in which the instructions started. */
+  tracks: { name: string; work: Columns; stalls: Columns; planned?: Columns }[];
   arrows: { gap: number[]; from: number[]; duration: number[]; to: number[]; name: number[] };
   counters: { name: string; at: number[]; value: number[] }[];
 }

@@ -2,26 +2,37 @@
 import { load, PageData, RunEntry, Trace } from "./data";
 import { h, modelName, whole } from "./dom";
 import { sweepSections, tables, twoRuns } from "./others";
-import { energy, graph, layerTable, note, roofline, section, stalls, summary, traffic } from "./sections";
+import { memoryMap } from "./memorymap";
+import { channels, energy, graph, layerTable, note, roofline, section, stalls, summary, traffic } from "./sections";
 import "./style.css";
 import { switchTheme } from "./theme";
 import { Timeline } from "./timeline";
 
 const kLicences = "This page holds Apache ECharts 6.1.0 (Apache License 2.0) with zrender 6.1.0 (BSD 3-Clause) and tslib (0BSD).";
 
-function timelineSection(traces: Trace[]): { element: HTMLElement | null; select: (layer: string) => void } {
+interface TimelineSection {
+  element: HTMLElement | null;
+  select: (layer: string) => void;
+  /** That of a run with so many cycles, all of it. */
+  of: (cycles: number | undefined) => Timeline | undefined;
+}
+
+function timelineSection(traces: Trace[]): TimelineSection {
   const made = new Map<number, Timeline>();
   const body = h("div");
   const choice = h("select", { change: () => draw() }, ...traces.map((trace, i) => h("option", { value: i }, `${trace.machine} (${trace.file})`)));
   let current: Timeline | undefined;
+  function timeline(index: number): Timeline {
+    const found = made.get(index) ?? new Timeline(traces[index]);
+    made.set(index, found);
+    return found;
+  }
   function draw(): void {
-    const index = Number(choice.value);
-    current = made.get(index) ?? new Timeline(traces[index]);
-    made.set(index, current);
+    current = timeline(Number(choice.value));
     body.replaceChildren(current.element);
   }
   if (!traces.length)
-    return { element: null, select: () => undefined };
+    return { element: null, select: () => undefined, of: () => undefined };
   draw();
   const element = section("Timeline", note("Wheel: zoom; drag, or wheel with Shift: move; double click: zoom in. Keys: arrows, + and −, Home, N and P for the next and previous instruction."),
     traces.length > 1 ? h("label", {}, "file ", choice) : null, body);
@@ -29,10 +40,14 @@ function timelineSection(traces: Trace[]): { element: HTMLElement | null; select
     if (current?.showLayer(layer))
       element.scrollIntoView({ block: "start" });
   };
-  return { element, select };
+  const of = (cycles: number | undefined): Timeline | undefined => {
+    const index = traces.findIndex((trace) => trace.total_cycles === cycles && trace.first === 0 && trace.last === cycles);
+    return index < 0 ? undefined : timeline(index);
+  };
+  return { element, select, of };
 }
 
-function sections(data: PageData, run: RunEntry | undefined, timeline: ReturnType<typeof timelineSection>): (HTMLElement | null)[] {
+function sections(data: PageData, run: RunEntry | undefined, timeline: TimelineSection): (HTMLElement | null)[] {
   const runs = data.documents.filter((entry) => entry.kind === "run") as unknown as RunEntry[];
   const of = run?.document, { select } = timeline;
   // A document that lacks what one section needs keeps the others.
@@ -48,7 +63,8 @@ function sections(data: PageData, run: RunEntry | undefined, timeline: ReturnTyp
     run ? guarded("Summary", () => summary(run)) : null,
     ...(of ? [guarded("Roofline", () => roofline(of, select)), guarded("Stalls", () => stalls(of, select)), guarded("Layers", () => layerTable(of, select))] : []),
     timeline.element,
-    ...(of ? [guarded("Network", () => graph(of, run?.graph, select)), guarded("Energy", () => energy(of, select)), guarded("DRAM traffic", () => traffic(of, select))] : []),
+    ...(of ? [guarded("Memory map", () => memoryMap(of, timeline.of(of.total_cycles))), guarded("Network", () => graph(of, run?.graph, select)), guarded("Energy", () => energy(of, select)),
+      guarded("DRAM traffic", () => traffic(of, select)), guarded("DRAM channels", () => channels(of))] : []),
     guarded("A against B", () => twoRuns(runs)),
     ...data.documents.filter((entry) => entry.kind !== "run").map((entry) => guarded(entry.file, () => tables(entry))),
     ...data.sweeps.map((sweep) => guarded(`Sweep ${sweep.name}`, () => sweepSections(sweep))),

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 /** Sections about one run. */
 import { axis, chart, legend, Option } from "./chart";
-import { Graph, Layer, Run, RunEntry } from "./data";
+import { Bank, Graph, Layer, Run, RunEntry } from "./data";
 import { bytes, h, modelName, number, percent, si, whole, words } from "./dom";
 import { Column, table } from "./table";
-import { colour, kPalette, kStalls } from "./theme";
-import { textOn } from "./timeline";
+import { colour, kPalette, kStalls, textOn } from "./theme";
 
 /** A section of the page; the title is also its entry in the navigation. */
 export function section(title: string, ...parts: (HTMLElement | null)[]): HTMLElement {
@@ -196,10 +195,9 @@ function shade(part: number): string {
 
 export function graph(run: Run, layout: Graph | undefined, select: (layer: string) => void): HTMLElement | null {
   const layers = run.layers ?? [];
-  if (!layout || !layers.length)
+  if (!layout?.nodes.length)
     return null;
-  const kWidth = 150, kHeight = 44, kStepX = 176, kStepY = 72, kNs = "http://www.w3.org/2000/svg";
-  const columns = Math.max(...layout.places.map(([x]) => x)) + 1, rows = Math.max(...layout.places.map(([, y]) => y)) + 1;
+  const kNs = "http://www.w3.org/2000/svg", { node_width: width, node_height: height } = layout;
   const svg = document.createElementNS(kNs, "svg");
   const make = (tag: string, attributes: { [name: string]: string | number }, parent: Element = svg): Element => {
     const element = document.createElementNS(kNs, tag);
@@ -208,41 +206,65 @@ export function graph(run: Run, layout: Graph | undefined, select: (layer: strin
     parent.append(element);
     return element;
   };
-  svg.setAttribute("viewBox", `0 0 ${columns * kStepX} ${rows * kStepY}`);
+  svg.setAttribute("viewBox", `0 0 ${layout.width} ${layout.height}`);
   svg.setAttribute("role", "group");
-  svg.setAttribute("aria-label", "Layers of the network and the edges between them");
-  svg.style.width = `${columns * kStepX}px`;
+  svg.setAttribute("aria-label", `${layout.nodes.length} layers of the network and ${layout.edges.length} edges between them`);
+  svg.style.width = `${layout.width}px`;
   const marker = make("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, make("defs", {}));
   make("path", { d: "M0 0L8 4L0 8z", class: "head" }, marker);
-  const place = (i: number): [number, number] => [layout.places[i][0] * kStepX + 12, layout.places[i][1] * kStepY + 12];
-  for (const [from, to] of layout.edges) {
-    const [x, y] = place(from), [right, bottom] = place(to);
-    const d = y === bottom
-      ? `M${right > x ? x + kWidth : x} ${y + kHeight / 2}H${right > x ? right : right + kWidth}`
-      : `M${x + kWidth / 2} ${y + kHeight}C${x + kWidth / 2} ${y + kHeight + 24} ${right + kWidth / 2} ${bottom - 24} ${right + kWidth / 2} ${bottom}`;
-    make("path", { d, class: "edge", "marker-end": "url(#arrow)" });
-  }
-  const largest = Math.max(1, ...layers.map(ownCycles));
-  layers.forEach((layer, i) => {
-    const [x, y] = place(i), fill = shade(ownCycles(layer) / largest);
-    const node = make("g", { transform: `translate(${x} ${y})`, tabindex: 0, role: "button", class: "node" });
-    make("title", {}, node).textContent = `${layer.name}\n${whole(ownCycles(layer))} cycles of the critical path, utilisation ${percent(layer.utilisation)}\n${layer.nodes?.join(", ") ?? ""}`;
-    make("rect", { width: kWidth, height: kHeight, rx: 6, fill }, node);
-    const text = (line: string, at: number, size: number): void => { make("text", { x: kWidth / 2, y: at, "font-size": size, fill: textOn(fill), "text-anchor": "middle" }, node).textContent = line; };
-    const short = layer.name.length > 21 ? `${layer.name.slice(0, 9)}…${layer.name.slice(-11)}` : layer.name;
-    text(short, 18, 12);
-    text(`${whole(ownCycles(layer))} cycles`, 35, 11);
-    node.addEventListener("click", () => select(layer.name));
-    node.addEventListener("keydown", (event) => {
-      if ((event as KeyboardEvent).key === "Enter" || (event as KeyboardEvent).key === " ") {
-        event.preventDefault();
-        select(layer.name);
-      }
-    });
+  const edges = layout.edges.map(({ path }) => make("path", { d: path, class: "edge", "marker-end": "url(#arrow)" }));
+  const largest = Math.max(1, ...layers.map(ownCycles)), targets = [...new Set(layout.nodes.map((node) => node.target))];
+  const own = (layer: number | null): number => (layer === null ? 0 : ownCycles(layers[layer]));
+  const fills = {
+    cycles: layout.nodes.map((node) => (node.layer === null ? "#d9d9d9" : shade(own(node.layer) / largest))),
+    target: layout.nodes.map((node) => kPalette[targets.indexOf(node.target) % kPalette.length]),
+  };
+  const boxes = layout.nodes.map((node, i) => {
+    const layer = node.layer === null ? null : layers[node.layer];
+    const box = make("g", { transform: `translate(${node.x} ${node.y})`, class: "node", ...(layer ? { tabindex: 0, role: "button" } : { role: "img" }) });
+    const sources = layout.edges.filter((edge) => edge.to === i).map((edge) => layout.nodes[edge.from].name);
+    make("title", {}, box).textContent = `${node.name}\n` +
+      (layer ? `${whole(ownCycles(layer))} cycles of the critical path, utilisation ${percent(layer.utilisation)}\n${layer.nodes?.join(", ") ?? ""}` : `runs on ${node.target}`) +
+      (!layout.chain && sources.length ? `\nreads ${sources.join(", ")}` : "");
+    const rect = make("rect", { width, height, rx: 6 }, box);
+    const text = (line: string, at: number, size: number): Element => {
+      const element = make("text", { x: width / 2, y: at, "font-size": size, "text-anchor": "middle" }, box);
+      element.textContent = line;
+      return element;
+    };
+    const short = node.name.length > 19 ? `${node.name.slice(0, 8)}…${node.name.slice(-10)}` : node.name;
+    const lines = [text(short, 16, 12), text(layer ? `${whole(ownCycles(layer))} cycles` : node.target, 31, 11)];
+    const light = (on: boolean): void => layout.edges.forEach((edge, e) => { if (edge.from === i || edge.to === i) edges[e].classList.toggle("near", on); });
+    for (const [event, on] of [["pointerenter", true], ["pointerleave", false], ["focus", true], ["blur", false]] as [string, boolean][])
+      box.addEventListener(event, () => light(on));
+    if (layer) {
+      box.addEventListener("click", () => select(layer.name));
+      box.addEventListener("keydown", (event) => {
+        if ((event as KeyboardEvent).key === "Enter" || (event as KeyboardEvent).key === " ") {
+          event.preventDefault();
+          select(layer.name);
+        }
+      });
+    }
+    return { rect, lines };
   });
-  return section("Network", note("The darker a layer, the larger its part of the critical path." +
-    (layout.chain ? " The file names no edges: layers stand in the order of the program." : "")),
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Graph of layers" }, svg as unknown as HTMLElement));
+  const key = h("span");
+  const paint = (by: "cycles" | "target"): void => {
+    boxes.forEach(({ rect, lines }, i) => {
+      rect.setAttribute("fill", fills[by][i]);
+      for (const line of lines)
+        line.setAttribute("fill", textOn(fills[by][i]));
+    });
+    key.replaceChildren(...(by === "cycles" ? [h("span", { class: "key" }, "The darker, the larger the part of the critical path.")]
+      : targets.map((target, i) => h("span", { class: "key" }, h("i", { style: `background:${kPalette[i % kPalette.length]}` }), target))));
+  };
+  paint("cycles");
+  const choice = h("select", { change: (event) => paint((event.target as HTMLSelectElement).value as "cycles" | "target") },
+    h("option", { value: "cycles" }, "cycles"), h("option", { value: "target" }, "target"));
+  return section("Network", note(layout.chain ? "The file does not say what layers read: they stand in the order of the program."
+    : "An edge leads from a layer to one that reads its result. A click on a layer shows it in the timeline."),
+    h("div", { class: "bar" }, h("label", {}, "colour by ", choice), key),
+    h("div", { class: "scroll graph", tabindex: 0, role: "region", "aria-label": "Graph of layers" }, svg as unknown as HTMLElement));
 }
 
 export function energy(run: Run, select: (layer: string) => void): HTMLElement | null {
@@ -279,4 +301,44 @@ export function traffic(run: Run, select: (layer: string) => void): HTMLElement 
       { name: "read", colour: kPalette[0], values: layers.map((layer) => layer.dram_read_bytes) },
       { name: "written", colour: kPalette[1], values: layers.map((layer) => layer.dram_write_bytes) },
     ], "bytes", (value) => si(value, "B"), "DRAM bytes read and written by each layer", select));
+}
+
+/** Channels and banks of the DRAM, with the rows that accesses met. */
+export function channels(run: Run): HTMLElement | null {
+  const all = run.dram_channels ?? [];
+  if (!all.length)
+    return null;
+  const kRows: [key: "row_hits" | "row_misses" | "row_conflicts", name: string, colour: string][] =
+    [["row_hits", "row hits", kPalette[0]], ["row_misses", "misses", kPalette[1]], ["row_conflicts", "conflicts", kPalette[5]]];
+  const names = all.map((_, i) => `channel ${i}`), short = (v: number): string => si(v, "").trim();
+  const rows = (bank: Bank): number | null => (bank.row_hits === null ? null : bank.row_hits + (bank.row_misses ?? 0) + (bank.row_conflicts ?? 0));
+  const hits = (bank: Bank): number | null => { const sum = rows(bank); return sum ? (bank.row_hits ?? 0) / sum : null; };
+  const columns = <T extends Bank>(): Column<T>[] => [
+    { title: "read bytes", value: (r) => r.read_bytes, text: (r) => whole(r.read_bytes) },
+    { title: "written bytes", value: (r) => r.write_bytes, text: (r) => whole(r.write_bytes) },
+    ...kRows.map(([key, name]) => ({ title: name, value: (r: T) => r[key], text: (r: T) => whole(r[key]) })),
+    { title: "hit %", value: (r: T) => { const part = hits(r); return part === null ? null : part * 100; }, text: (r: T) => { const part = hits(r); return part === null ? "–" : (part * 100).toFixed(1); } },
+  ];
+  const hasRows = all.some((channel) => rows(channel));
+  const banks = all.flatMap((channel, c) => channel.banks.map((bank, b) => ({ ...bank, channel: c, number: b }))).filter((bank) => bank.read_bytes + bank.write_bytes > 0);
+  const charts = all.length > 1 || hasRows;
+  return section("DRAM channels", note("Accesses of loads, stores and program fetch, a burst each. A hit finds its row open and used before, a miss finds the bank closed, a conflict another row open."),
+    charts ? stacked(names, [
+      { name: "read", colour: kPalette[0], values: all.map((channel) => channel.read_bytes) },
+      { name: "written", colour: kPalette[1], values: all.map((channel) => channel.write_bytes) },
+    ], "bytes", (value) => si(value, "B"), "Bytes read and written by each channel") : null,
+    hasRows ? stacked(names, kRows.map(([key, name, fill]) => ({ name, colour: fill, values: all.map((channel) => channel[key] ?? 0) })), "accesses", short,
+      `Row hits, misses and conflicts of each channel: ${names.map((name, i) => `${name} ${percent(hits(all[i]))} hits`).slice(0, 8).join(", ")}`) : null,
+    table({
+      caption: `${all.length} channels`, rows: all.map((channel, i) => ({ ...channel, number: i })), columns: [
+        { title: "channel", value: (r) => r.number, text: (r) => `channel ${r.number}` }, ...columns<typeof all[0] & { number: number }>(),
+        { title: "bus busy %", help: "part of all cycles", value: (r) => r.data_bus_busy * 100, text: (r) => (r.data_bus_busy * 100).toFixed(1) },
+        { title: "refreshes", value: (r) => r.refreshes, text: (r) => whole(r.refreshes) },
+      ],
+    }),
+    banks.length ? h("h3", {}, "By bank") : null,
+    banks.length ? table({
+      caption: `${banks.length} banks with accesses, by rank, bank group and bank`, rows: banks,
+      columns: [{ title: "bank", value: (r) => r.channel * 1e6 + r.number, text: (r) => `channel ${r.channel}, bank ${r.number}` }, ...columns<typeof banks[0]>()],
+    }) : null);
 }

@@ -28,9 +28,21 @@ export function isDark(): boolean {
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
+const colours = new Map<string, string>();
+
 /** A colour of the style sheet: "ink", "muted", "line", "panel". */
 export function colour(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  // Asking the style again would have it computed anew in every frame.
+  let value = colours.get(name);
+  if (value === undefined)
+    colours.set(name, value = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
+  return value;
+}
+
+/** Black or white, whichever reads better on a colour "#rrggbb". */
+export function textOn(fill: string): string {
+  const part = (at: number): number => parseInt(fill.slice(at, at + 2), 16);
+  return part(1) * 0.299 + part(3) * 0.587 + part(5) * 0.114 > 140 ? "#000000" : "#ffffff";
 }
 
 const listeners: (() => void)[] = [];
@@ -41,6 +53,7 @@ export function onTheme(draw: () => void): void {
 }
 
 function changed(): void {
+  colours.clear();
   for (const draw of listeners)
     draw();
 }

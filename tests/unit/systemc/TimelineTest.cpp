@@ -14,9 +14,10 @@ using nlohmann::json;
 
 namespace {
 
-json timelineOf(const isa::Program &program, const stats::SimResult &result) {
+json timelineOf(const isa::Program &program, const stats::SimResult &result,
+                const std::vector<std::vector<timing::Cycle>> &plannedStarts = {}) {
   std::ostringstream text;
-  stats::writeTimeline(text, program, result);
+  stats::writeTimeline(text, program, result, stats::TimelineFormat::ChromeJson, plannedStarts);
   return json::parse(text.str());
 }
 
@@ -83,6 +84,36 @@ TEST(TimelineTest, SetUpHasNoChannelAndNamesAreUtf8) {
   }
   EXPECT_EQ(stores, 1);
   EXPECT_EQ(setUps, 1);
+}
+
+TEST(TimelineTest, PlannedStartsAreATrackBesideTheSimulatedOnes) {
+  const Pipeline pipeline(4);
+  const isa::Program program = pipeline.program();
+  std::vector<std::vector<uint8_t>> outputs;
+  systemc::SimOptions options;
+  options.trace = true;
+  const stats::SimResult result = runWith(program, pipeline.inputs(), smallMachine(), outputs, options);
+  std::vector<std::vector<timing::Cycle>> planned(result.engines.size());
+  std::vector<timing::Cycle> starts;
+  for (size_t i = 0; i < result.engines.size(); ++i)
+    if (result.engines[i].engine == stats::kTensor)
+      planned[i] = {10, 50, 50, 200}; // the second has no time until the third
+  for (const stats::InstructionRecord &record : result.instructions)
+    if (record.engine == stats::kTensor)
+      starts.push_back(record.start);
+  ASSERT_EQ(starts.size(), 4u);
+  std::map<int, std::string> tracks;
+  std::vector<std::vector<uint64_t>> slices;
+  const json trace = timelineOf(program, result, planned);
+  for (const json &event : trace["traceEvents"]) {
+    if (event["ph"] == "M" && event["name"] == "thread_name")
+      tracks[event["tid"]] = event["args"]["name"];
+    if (event["ph"] == "X" && tracks[event["tid"]] == "tensor planned")
+      slices.push_back({event["ts"], event["dur"], event["args"]["simulated"]});
+  }
+  const std::vector<std::vector<uint64_t>> expected = {{10, 40, starts[0]}, {50, 64, starts[2]}, {200, 64, starts[3]}};
+  EXPECT_EQ(slices, expected);
+  EXPECT_EQ(tracks.size(), 15u);
 }
 
 // Perfetto wants the slices of one track to nest: none may begin inside another and end after it.

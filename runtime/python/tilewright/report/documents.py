@@ -11,7 +11,7 @@ from ..sweep.front import front
 from ..sweep.results import objective_value, value
 from ..sweep.store import OK, Row, Store
 from ..sweep.study import AXES, Objective, objectives_of
-from .graph import layout
+from .graph import graph_of
 from .trace import read_trace
 
 SCHEMAS = ("tilewright.run/1", "tilewright.profile/1", "tilewright.compare/1")
@@ -67,10 +67,8 @@ def _document(document: Dict[str, Any], file: str) -> Dict[str, Any]:
     _check_lists(document, file)
     # Values of outputs and wall times of a search are not shown.
     entry: Dict[str, Any] = {"file": pathlib.PurePath(file).name, "kind": kind, "document": document}
-    layers = document.get("layers")
-    if kind == "run" and layers:
-        edges = document.get("edges")
-        entry["graph"] = layout([layer["name"] for layer in layers], edges if isinstance(edges, list) else None, file)
+    if kind == "run" and document.get("layers"):
+        entry["graph"] = graph_of(document, file)
     return entry
 
 

@@ -11,11 +11,13 @@ from ..sweep.errors import UserError
 
 ALLOWED = "a timeline of `tilewright run --trace`"
 CRITICAL = "critical path"
+PLANNED = " planned"
 # Longer files have more slices than a page should hold: then slices shorter than a bucket become one in each bucket.
 WHOLE_BYTES = 60_000_000
 BUCKETS = 8192
 
-# Start, duration, numbers of name and layer, and a number: of the word, or of the cause; -1: none; -n - 1: n slices are one.
+# Start, duration, numbers of name and layer, and a number: of the word or of the cause, or where a planned one started; -1: none; -n - 1: n
+# slices are one.
 _Slice = Tuple[int, int, int, int, int]
 
 
@@ -128,10 +130,11 @@ class _Reader:
         elif arguments.get("cause"):
             track.stalls.add((start, duration, self.names(event["name"]), self.layers(arguments["layer"]), self.causes(arguments["cause"])))
         else:
-            track.work.add((start, duration, self.names(event["name"]), self.layers(arguments["layer"]), arguments.get("word", -1)))
+            track.work.add((start, duration, self.names(event["name"]), self.layers(arguments["layer"]), arguments.get("word", arguments.get("simulated", -1))))
 
     def entry(self, file: str, total: int) -> Dict[str, Any]:
-        order = [key for key in sorted(self.tracks) if self.tracks[key].shown]
+        planned = {track.name[:-len(PLANNED)]: track.work for track in self.tracks.values() if track.name.endswith(PLANNED)}
+        order = [key for key in sorted(self.tracks) if self.tracks[key].shown and not self.tracks[key].name.endswith(PLANNED)]
         place = {key: number for number, key in enumerate(order)}
         self.arrows.sort()
         starts = [0] + [arrow[0] for arrow in self.arrows]
@@ -140,7 +143,9 @@ class _Reader:
             "last": self.last, "bucket": self.bucket,
             "names": list(self.names.numbers), "layers": list(self.layers.numbers), "causes": list(self.causes.numbers),
             "tracks": [{"name": self.tracks[key].name, "work": self.tracks[key].work.columns(),
-                        "stalls": self.tracks[key].stalls.columns()} for key in order],
+                        "stalls": self.tracks[key].stalls.columns(),
+                        **({"planned": planned[self.tracks[key].name].columns()} if self.tracks[key].name in planned else {})}
+                       for key in order],
             "arrows": {"gap": [a[0] - before for a, before in zip(self.arrows, starts)], "from": [place[a[1]] for a in self.arrows],
                        "duration": [a[2] - a[0] for a in self.arrows], "to": [place[a[3]] for a in self.arrows],
                        "name": [a[4] for a in self.arrows]},
