@@ -924,6 +924,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   StatusOr<Module> module = import(model, *kind, asked, options.machine.empty() ? nullptr : &network.machine);
   if (!module)
     return module.error();
+  if (network.remainder)
+    network.options = std::make_shared<const NetworkOptions>(options);
   auto main = module->module->lookupSymbol<mlir::func::FuncOp>("main");
   if (main.getNumResults() == 0 && network.remainder) {
     // Nothing is known before a run.

@@ -170,6 +170,8 @@ struct Network {
   std::vector<pipeline::SearchResult> searches;
   /// What the host evaluates when the steps are done. Its model is null where they are all.
   frontend::Remainder remainder;
+  /// What the network was compiled with, for parts that are compiled when their shapes are known; null without a remainder.
+  std::shared_ptr<const NetworkOptions> options;
   std::string planText; ///< the complete plan file of the last program; empty unless it was asked for
   double compileSeconds = 0;
 

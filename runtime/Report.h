@@ -79,6 +79,8 @@ struct RunReport {
   std::optional<uint64_t> seed;
   /// Number of inputs that were run one after the other; everything else describes the first run.
   uint64_t batch = 1;
+  /// Events of parts that were compiled during the run, for `energy`.
+  energy::EventTable partEvents;
   double compileSeconds = 0, simulateSeconds = 0; ///< wall time; the latter of all runs
   uint64_t peakMemoryBytes = 0;                   ///< of this process so far; 0: nobody asked
 

@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/Session.h"
+#include "compiler/frontend/OnnxTensor.h"
+#include "compiler/operators/Elements.h"
 #include "compiler/pipeline/Target.h"
 #include "isa/Printable.h"
 #include "runtime/ReportRules.h"
 
 #include "llvm/ADT/StringExtras.h"
+
+#include <onnx/onnx_pb.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -84,7 +88,9 @@ Status Session::addEnergy(RunReport &report) {
       if (step.program)
         events->append(energy::countEvents(*step.program, loaded.machine));
   }
-  report.energy = energyModel->report(*events, *report.sim);
+  energy::EventTable all = *events;
+  all.append(report.partEvents);
+  report.energy = energyModel->report(all, *report.sim);
   report.energy->isDefaultTechnology = asked.empty();
   return {};
 }
@@ -165,6 +171,136 @@ static void flatten(const operators::Value &value, const std::string &name, std:
   }
 }
 
+/// Adds what a part of a run came to, which was a run of its own.
+static void absorb(RunReport &all, RunReport &part) {
+  auto sum = [](auto &to, const auto &more) {
+    if (more)
+      to = to.value_or(0) + *more;
+  };
+  const bool isCounted = all.layerTraffic.size() == all.layers.size() && part.layerTraffic.size() == part.layers.size();
+  const bool isTiled = all.tiles.size() == all.layers.size() && part.tiles.size() == part.layers.size();
+  for (auto [first, last] : part.groups)
+    all.groups.push_back({all.layers.size() + first, all.layers.size() + last});
+  all.layerTraffic.insert(all.layerTraffic.end(), part.layerTraffic.begin(), part.layerTraffic.end());
+  all.tiles.insert(all.tiles.end(), part.tiles.begin(), part.tiles.end());
+  if (!isCounted)
+    all.layerTraffic.clear();
+  if (!isTiled)
+    all.tiles.clear();
+  // Numbers of layers and kernels are those of one compilation.
+  all.layerReads.clear();
+  for (FallbackReport::Call &call : all.fallback.calls)
+    call.reads.clear();
+  all.layers.insert(all.layers.end(), part.layers.begin(), part.layers.end());
+  all.programs += part.programs;
+  all.boundBy = all.programs == 1 ? part.boundBy : "sum of " + std::to_string(all.programs) + " programs";
+  sum(all.macs, part.macs);
+  sum(all.lowerBoundCycles, part.lowerBoundCycles);
+  sum(all.layerSerialCycles, part.layerSerialCycles);
+  sum(all.lowerBoundBytes, part.lowerBoundBytes);
+  all.simulateSeconds += part.simulateSeconds;
+  if (part.sim && all.sim)
+    append(*all.sim, *part.sim);
+  else if (part.sim)
+    all.sim = std::move(part.sim);
+  all.fallback.kernels += part.fallback.kernels;
+  all.fallback.seconds += part.fallback.seconds;
+  all.fallback.hostLinkBytes += part.fallback.hostLinkBytes;
+  for (const std::string &device : part.fallback.devices)
+    if (!llvm::is_contained(all.fallback.devices, device))
+      all.fallback.devices.push_back(device);
+  for (const Offload &node : part.offload) {
+    auto known = llvm::find_if(all.offload, [&](const Offload &other) { return other.node == node.node; });
+    if (known == all.offload.end())
+      all.offload.push_back(node); // of a graph in a node
+    else if (node.target != "folded")
+      *known = node;
+  }
+}
+
+/// Whether the value of input `name` decides shapes of some node's results.
+static bool decidesShapes(const onnx::GraphProto &graph, const std::string &name) {
+  for (const onnx::NodeProto &node : graph.node())
+    if (const operators::Operator *op = operators::find(node.domain(), node.op_type()))
+      for (unsigned input : op->shapeInputs)
+        if (int(input) < node.input_size() && node.input(int(input)) == name)
+          return true;
+  return false;
+}
+
+std::optional<std::vector<operators::Value>> Session::runPart(const onnx::GraphProto &graph, const std::map<std::string, int64_t> &opsets,
+                                                              const std::vector<std::pair<std::string, operators::Value>> &inputs,
+                                                              RunReport &report) {
+  constexpr size_t kMostParts = 64; // a part whose shapes change with every run is evaluated
+  std::string key = std::to_string(reinterpret_cast<uintptr_t>(&graph));
+  std::vector<operators::Value> arguments;
+  std::vector<bool> isConstant;
+  for (const auto &[name, value] : inputs) {
+    if (value.form != operators::Value::Form::Tensor || frontend::isHostOnly(value.tensor->type) || operators::countOf(*value.tensor) == 0)
+      return std::nullopt;
+    isConstant.push_back(value.tensor->type == ElementKind::I64 && operators::countOf(*value.tensor) <= 64 &&
+                         decidesShapes(graph, name));
+    key += ";" + std::to_string(int(value.tensor->type)) + operators::textOf(value.tensor->shape);
+    if (isConstant.back())
+      key += operators::textOf(operators::integersOf(*value.tensor));
+    else
+      arguments.push_back(value);
+  }
+  auto known = parts.find(key);
+  if (known == parts.end()) {
+    if (parts.size() >= kMostParts)
+      return std::nullopt;
+    onnx::ModelProto model;
+    for (const auto &[domain, version] : opsets) {
+      onnx::OperatorSetIdProto &opset = *model.add_opset_import();
+      opset.set_domain(domain);
+      opset.set_version(version);
+    }
+    *model.mutable_graph() = graph;
+    model.mutable_graph()->clear_input();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const HostTensor &tensor = *inputs[i].second.tensor;
+      if (isConstant[i]) {
+        *model.mutable_graph()->add_initializer() = frontend::encodeTensor(tensor, inputs[i].first);
+        continue;
+      }
+      onnx::ValueInfoProto &input = *model.mutable_graph()->add_input();
+      input.set_name(inputs[i].first);
+      onnx::TypeProto::Tensor &type = *input.mutable_type()->mutable_tensor_type();
+      type.set_elem_type(frontend::onnxTypeOf(tensor.type));
+      type.mutable_shape();
+      for (int64_t dim : tensor.shape)
+        type.mutable_shape()->add_dim()->set_dim_value(dim);
+    }
+    SessionOptions asked{*loaded.options, options};
+    asked.network.modelBytes = std::make_shared<const std::string>(model.SerializeAsString());
+    asked.network.import.shapes.clear();
+    asked.network.import.constants.clear();
+    asked.network.import.values.clear();
+    asked.network.import.given.clear();
+    StatusOr<std::unique_ptr<Session>> session = create(loaded.model, asked);
+    // Without work for the accelerator it is evaluated where it stands.
+    const bool isWorth = session && ((*session)->loaded.runsOnAccelerator() || (*session)->loaded.remainder);
+    if (isWorth)
+      report.compileSeconds += (*session)->loaded.compileSeconds;
+    known = parts.emplace(key, isWorth ? std::move(*session) : nullptr).first;
+  }
+  if (!known->second)
+    return std::nullopt;
+  StatusOr<RunReport> part = known->second->run(arguments);
+  if (!part)
+    throw operators::Error{part.error().message};
+  std::vector<operators::Value> results = std::move(part->values);
+  if (results.empty())
+    for (HostTensor &tensor : part->outputs)
+      results.emplace_back(std::move(tensor));
+  if (known->second->events)
+    report.partEvents.append(*known->second->events);
+  report.partEvents.append(part->partEvents);
+  absorb(report, *part);
+  return results;
+}
+
 Status Session::runRemainder(const std::vector<operators::Value> &inputs, std::vector<HostTensor> results, RunReport &report) {
   const frontend::Remainder &rest = loaded.remainder;
   std::map<std::string, operators::Value> known;
@@ -172,14 +308,22 @@ Status Session::runRemainder(const std::vector<operators::Value> &inputs, std::v
     known[rest.inputs[i].name] = inputs[i];
   for (size_t i = 0; i < rest.results.size(); ++i)
     known[rest.results[i]] = operators::Value(std::move(results[i]));
+  if (loaded.options && !loaded.options->machine.empty() && loaded.options->targets.empty())
+    evaluator->offerTo([&](const onnx::GraphProto &graph, const std::map<std::string, int64_t> &opsets,
+                           const std::vector<std::pair<std::string, operators::Value>> &known) {
+      return runPart(graph, opsets, known, report);
+    });
   const auto begin = std::chrono::steady_clock::now();
+  const double compiled = report.compileSeconds, simulated = report.simulateSeconds;
   std::map<std::string, operators::Value> made;
   try {
     made = evaluator->run(known);
   } catch (const operators::Error &error) {
     return userError(loaded.model + ": " + error.message);
   }
-  report.fallback.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double others = report.compileSeconds - compiled + report.simulateSeconds - simulated;
+  report.fallback.seconds +=
+      std::max(0.0, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() - others);
   report.fallback.kernels += rest.nodes.size();
   if (const std::string device = pipeline::targetNamed(graph::kCpuTarget)->device().str();
       !llvm::is_contained(report.fallback.devices, device))

@@ -45,6 +45,10 @@ private:
   Status runSteps(std::vector<HostTensor> &values, RunReport &report);
   Status runRemainder(const std::vector<operators::Value> &inputs, std::vector<HostTensor> results, RunReport &report);
   RunReport emptyReport() const;
+  /// A part of the remainder with known inputs as a network of its own, compiled once for each set of shapes. Nothing if it cannot be compiled.
+  std::optional<std::vector<operators::Value>> runPart(const onnx::GraphProto &graph, const std::map<std::string, int64_t> &opsets,
+                                                       const std::vector<std::pair<std::string, operators::Value>> &inputs,
+                                                       RunReport &report);
   /// Fills report.energy. Errors: the technology that was asked for cannot be read. Without the default one there is no energy.
   Status addEnergy(RunReport &report);
   StatusOr<Launch> runFallback(const Step &step, const std::vector<HostTensor> &inputs);
@@ -55,6 +59,8 @@ private:
   /// One per step; null for steps on the CPU.
   std::vector<std::unique_ptr<Device>> devices;
   std::unique_ptr<operators::Evaluator> evaluator; ///< of the remainder
+  /// By graph, shapes of its inputs and values that decide shapes; null: it cannot be compiled.
+  std::map<std::string, std::unique_ptr<Session>> parts;
   /// Of all programs together; made by the first run that needs them.
   std::optional<energy::EnergyModel> energyModel;
   std::optional<energy::EventTable> events;

@@ -197,6 +197,70 @@ std::map<std::string, Value> Evaluator::run(std::map<std::string, Value> inputs)
   return outputs;
 }
 
+bool operators::isContraction(const onnx::NodeProto &node) {
+  static const std::set<std::string> types{
+      "Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "MatMul", "MatMulInteger", "QLinearMatMul", "Gemm", "LSTM", "GRU", "RNN",
+      "Attention", "FusedConv", "FusedGemm", "FusedMatMul", "QGemm", "MultiHeadAttention", "MatMulNBits", "DynamicQuantizeMatMul"};
+  return types.count(node.op_type()) != 0;
+}
+
+const onnx::GraphProto &Evaluator::rest(const onnx::GraphProto &graph, size_t step) {
+  std::unique_ptr<onnx::GraphProto> &entry = rests[{&graph, step}];
+  if (entry)
+    return *entry;
+  entry = std::make_unique<onnx::GraphProto>();
+  const Graph &known = prepared(graph);
+  std::set<std::string> made, read;
+  for (size_t i = step; i < known.order.size(); ++i) {
+    const onnx::NodeProto &node = graph.node(known.order[i]);
+    *entry->add_node() = node;
+    forEachRead(node, [&](const std::string &name) {
+      if (!made.count(name) && read.insert(name).second)
+        entry->add_input()->set_name(name);
+    });
+    made.insert(node.output().begin(), node.output().end());
+  }
+  for (const onnx::ValueInfoProto &output : graph.output())
+    if (made.count(output.name()))
+      *entry->add_output() = output;
+  // Weights stay constants: the code is made for them.
+  for (const onnx::TensorProto &tensor : graph.initializer())
+    if (read.count(tensor.name()))
+      *entry->add_initializer() = tensor;
+  return *entry;
+}
+
+std::optional<std::vector<Value>> Evaluator::offer(const onnx::GraphProto &graph, size_t step, const Scope &scope, const Opsets &opsets) {
+  const onnx::GraphProto &part = rest(graph, step);
+  std::set<std::string> constants;
+  for (const onnx::TensorProto &tensor : part.initializer())
+    constants.insert(tensor.name());
+  std::vector<std::pair<std::string, Value>> inputs;
+  for (const onnx::ValueInfoProto &input : part.input()) {
+    const Value *value = scope.find(input.name());
+    if (!value)
+      return std::nullopt; // running it says what is wrong
+    if (!constants.count(input.name()))
+      inputs.emplace_back(input.name(), *value);
+  }
+  std::optional<std::vector<Value>> made = runFaster(part, opsets, inputs);
+  if (!made)
+    return std::nullopt;
+  std::vector<Value> results;
+  size_t next = 0;
+  for (const onnx::ValueInfoProto &output : graph.output()) {
+    if (next < made->size() && part.output(int(next)).name() == output.name()) {
+      results.push_back(std::move((*made)[next++]));
+      continue;
+    }
+    const Value *value = scope.find(output.name());
+    if (!value)
+      return std::nullopt;
+    results.push_back(*value);
+  }
+  return results;
+}
+
 std::vector<Value> Evaluator::runGraph(const onnx::GraphProto &graph, std::vector<Value> arguments, const Scope *outer,
                                        const Opsets &opsets) {
   if (++depth > kMostNested)
@@ -211,6 +275,11 @@ std::vector<Value> Evaluator::runGraph(const onnx::GraphProto &graph, std::vecto
     if (arguments[size_t(i)].form != Value::Form::Empty || !scope.values.count(graph.input(i).name()))
       scope.values[graph.input(i).name()] = std::move(arguments[size_t(i)]);
   for (size_t step = 0; step < known.order.size(); ++step) {
+    if (runFaster && isContraction(graph.node(known.order[step])))
+      if (std::optional<std::vector<Value>> results = offer(graph, step, scope, opsets)) {
+        --depth;
+        return std::move(*results);
+      }
     runNode(graph.node(known.order[step]), scope, opsets);
     for (const std::string &name : known.released[step])
       scope.values.erase(name);

@@ -11,6 +11,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,14 @@ std::vector<int> inOrder(const onnx::GraphProto &graph);
 /// A model of one node: `inputs` are the names that it and graphs in it read.
 onnx::ModelProto modelOf(const onnx::NodeProto &node, const std::map<std::string, int64_t> &opsets, const std::vector<std::string> &inputs);
 
+/// A graph that is about to run, with all that it needs: who runs it faster gives the results. `graph` is the same object whenever it is the
+/// same graph; it holds no initializers that are not its own.
+using RunFaster = std::function<std::optional<std::vector<Value>>(
+    const onnx::GraphProto &graph, const std::map<std::string, int64_t> &opsets, const std::vector<std::pair<std::string, Value>> &inputs)>;
+
+/// Whether the node multiplies and sums, so that compiled code is worth its compilation.
+bool isContraction(const onnx::NodeProto &node);
+
 class Evaluator {
 public:
   /// `model` must outlive the evaluator. `folder`: where files of tensors lie; empty: none.
@@ -43,6 +52,9 @@ public:
 
   /// The same of a model that nobody else needs.
   explicit Evaluator(std::shared_ptr<const onnx::ModelProto> model, std::string folder = "");
+
+  /// Graphs with contractions, those in nodes and what is left of the model from a contraction on, are offered to `faster`.
+  void offerTo(RunFaster faster) { runFaster = std::move(faster); }
 
   /// Runs the model's graph on its inputs in their order; results in the order of its outputs.
   std::vector<Value> run(std::vector<Value> inputs);
@@ -54,6 +66,10 @@ private:
   struct Graph;
   using Opsets = std::map<std::string, int64_t>;
 
+  /// What is left from a step of a graph on, as a graph of its own.
+  const onnx::GraphProto &rest(const onnx::GraphProto &graph, size_t step);
+  /// The graph's results, if someone runs it faster from a step on.
+  std::optional<std::vector<Value>> offer(const onnx::GraphProto &graph, size_t step, const Scope &scope, const Opsets &opsets);
   const Graph &prepared(const onnx::GraphProto &graph);
   std::vector<Value> runGraph(const onnx::GraphProto &graph, std::vector<Value> arguments, const Scope *outer, const Opsets &opsets);
   void runNode(const onnx::NodeProto &node, Scope &scope, const Opsets &opsets);
@@ -68,6 +84,9 @@ private:
   std::map<const onnx::GraphProto *, std::unique_ptr<Graph>> graphs;
   /// Bodies of functions with the attributes of the nodes that call them.
   std::map<std::string, std::unique_ptr<onnx::FunctionProto>> bodies;
+  /// Of graphs of which some step is a contraction.
+  std::map<std::pair<const onnx::GraphProto *, size_t>, std::unique_ptr<onnx::GraphProto>> rests;
+  RunFaster runFaster;
   unsigned depth = 0;
 };
 
