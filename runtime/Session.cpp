@@ -287,7 +287,7 @@ std::optional<std::vector<operators::Value>> Session::runPart(const onnx::GraphP
   }
   if (!known->second)
     return std::nullopt;
-  StatusOr<RunReport> part = known->second->run(arguments);
+  StatusOr<RunReport> part = known->second->runValues(arguments);
   if (!part)
     throw operators::Error{part.error().message};
   std::vector<operators::Value> results = std::move(part->values);
@@ -342,10 +342,10 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
   std::vector<operators::Value> values;
   for (const HostTensor &tensor : inputs)
     values.emplace_back(tensor);
-  return run(values);
+  return runValues(values);
 }
 
-StatusOr<RunReport> Session::run(const std::vector<operators::Value> &inputs) {
+StatusOr<RunReport> Session::runValues(const std::vector<operators::Value> &inputs) {
   if (inputs.size() != inputSpecs.size())
     return userError(std::to_string(inputs.size()) + " inputs given but the network takes " +
                      std::to_string(inputSpecs.size()));

@@ -38,7 +38,7 @@ public:
   /// Runs once, with one tensor per input in their order; shapes and types are checked. Nothing of earlier runs is seen.
   StatusOr<RunReport> run(const std::vector<HostTensor> &inputs);
   /// The same with sequences and optionals where the model has them.
-  StatusOr<RunReport> run(const std::vector<operators::Value> &inputs);
+  StatusOr<RunReport> runValues(const std::vector<operators::Value> &inputs);
 
 private:
   /// Runs the steps on the arguments of @main; its results go to `values`.

@@ -100,7 +100,7 @@ std::vector<Value> runCompiled(const NodeTest &test, const std::vector<Value> &i
   auto session = runtime::Session::create(test.folder + "/model.onnx", options);
   if (!session)
     throw operators::Error{session.error().message};
-  runtime::StatusOr<runtime::RunReport> report = (*session)->run(inputs);
+  runtime::StatusOr<runtime::RunReport> report = (*session)->runValues(inputs);
   if (!report)
     throw operators::Error{report.error().message};
   isOnAccelerator = report->runsOnAccelerator();
