@@ -212,18 +212,6 @@ static Tensors importLeakyRelu(Node &n) {
   return {n.emit<graph::LeakyReluOp>(x.kind, x.shape, n.value(x), n.builder().getF32FloatAttr(n.floatAttr("alpha", 0.01f)))};
 }
 
-/// Gelu of opset 20 and of com.microsoft: x / 2 * (1 + erf(x / sqrt(2))).
-static Tensors importGelu(Node &n) {
-  n.checkInputCount(1, 1);
-  const Tensor &x = n.input(0, "X");
-  n.requireFloat(x);
-  if (n.domain().empty() && n.stringAttr("approximate", "none") != "none")
-    return n.emitFallback({{x.kind, x.shape}}, "the tanh approximation is not supported");
-  Tensor erf = n.emitUnary<graph::ErfOp>(n.binary(BinaryKind::Mul, x, scalarLike(x, std::sqrt(0.5))));
-  Tensor share = n.binary(BinaryKind::Mul, n.binary(BinaryKind::Add, erf, scalarLike(x, 1)), scalarLike(x, 0.5));
-  return {n.binary(BinaryKind::Mul, x, share)};
-}
-
 static Tensors importClip(Node &n) {
   const Tensor &x = n.input(0, "input");
   if (x.kind == ElementKind::Bool)
@@ -458,8 +446,6 @@ void addMathImports(ImportTable &table) {
   table[":HardSwish"] = importHardSwish;
   table[":HardSigmoid"] = importHardSigmoid;
   table[":LeakyRelu"] = importLeakyRelu;
-  table[":Gelu"] = importGelu;
-  table["com.microsoft:Gelu"] = importGelu;
   table[":Clip"] = importClip;
 
   table[":MatMul"] = importMatMul;

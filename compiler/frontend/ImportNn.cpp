@@ -105,8 +105,7 @@ Tensor lift(const Node &n, const Tensor &x) { return n.reshape(x, {x.shape[0], x
 // Convolution
 //===----------------------------------------------------------------------===//
 
-static Tensors importConv(Node &n) {
-  n.checkInputCount(2, 3);
+Tensor importConvolution(Node &n) {
   Tensor x = n.input(0, "X"), w = n.input(1, "W");
   n.requireSameType(x, w);
   n.requireFloat(x);
@@ -122,8 +121,7 @@ static Tensors importConv(Node &n) {
   Shape result{x.shape[0], w.shape[0]};
   result.append(window.output);
   if (x.rank() > 4)
-    return n.emitFallback({{x.kind, result}},
-                          "the convolution has " + std::to_string(x.rank() - 2) + " spatial dims, expected 1 or 2");
+    n.inexpressible("the convolution has " + llvm::Twine(x.rank() - 2) + " spatial dims, expected 1 or 2");
   if (x.rank() == 3) {
     x = lift(n, x);
     w = lift(n, w);
@@ -137,7 +135,12 @@ static Tensors importConv(Node &n) {
   Shape shape = n.check(graph::convShape(x.shape, w.shape, window.strides, window.pads, window.dilations, group, "nchw"));
   Tensor y = n.emit<graph::ConvOp>(x.kind, shape, n.value(x), n.value(w), bias, window.strides, window.pads, window.dilations,
                                    uint64_t(group), "nchw");
-  return {n.reshape(y, result)};
+  return n.reshape(y, result);
+}
+
+static Tensors importConv(Node &n) {
+  n.checkInputCount(2, 3);
+  return {importConvolution(n)};
 }
 
 /// The weights [C, O / group, kh, kw] of a transposed convolution as those of the convolution that it is: [O, C / group, kh, kw],

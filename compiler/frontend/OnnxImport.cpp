@@ -55,6 +55,7 @@ static const ImportTable &importTable() {
     addDataImports(table);
     addMathImports(table);
     addNnImports(table);
+    addComposedImports(table);
     addQuantizedImports(table);
     return table;
   }();

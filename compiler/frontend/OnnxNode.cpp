@@ -90,6 +90,7 @@ Node::Node(FunctionBuilder &builder, const onnx::NodeProto &proto, mlir::Locatio
 StringRef Node::type() const { return proto.op_type(); }
 StringRef Node::domain() const { return proto.domain() == "ai.onnx" ? StringRef() : StringRef(proto.domain()); }
 size_t Node::numOutputs() const { return size_t(proto.output_size()); }
+bool Node::wants(size_t i) const { return i < numOutputs() && !proto.output(int(i)).empty(); }
 
 void Node::fail(const Twine &text) const { throw ImportError{text.str()}; }
 void Node::inexpressible(const Twine &text) const { throw Inexpressible{text.str()}; }
@@ -157,6 +158,12 @@ std::vector<float> Node::floatsAttr(StringRef name) {
   if (auto *attr = findAttr(name, onnx::AttributeProto::FLOATS))
     return {attr->floats().begin(), attr->floats().end()};
   fail("attribute " + name + " is missing");
+}
+
+std::vector<std::string> Node::stringsAttr(StringRef name) {
+  if (auto *attr = findAttr(name, onnx::AttributeProto::STRINGS))
+    return {attr->strings().begin(), attr->strings().end()};
+  return {};
 }
 
 Tensor Node::tensorAttr(StringRef name) {

@@ -104,6 +104,8 @@ public:
   std::string stringAttr(llvm::StringRef name, std::optional<std::string> fallback = std::nullopt);
   std::vector<int64_t> intsAttr(llvm::StringRef name, std::optional<std::vector<int64_t>> fallback = std::nullopt);
   std::vector<float> floatsAttr(llvm::StringRef name);
+  /// Empty if it is missing.
+  std::vector<std::string> stringsAttr(llvm::StringRef name);
   Tensor tensorAttr(llvm::StringRef name);
   bool flagAttr(llvm::StringRef name, bool fallback);
   /// An attribute that says nothing about inference.
@@ -114,6 +116,8 @@ public:
   //===--- Inputs ---===//
   size_t numInputs() const { return inputs.size(); }
   size_t numOutputs() const;
+  /// Whether the node names output `i`.
+  bool wants(size_t i) const;
   bool has(size_t i) const { return i < inputs.size() && inputs[i]; }
   /// Fails if input `i` is left out; `name` is ONNX's name for it.
   const Tensor &input(size_t i, llvm::StringRef name) const;
@@ -207,6 +211,10 @@ void addMathImports(ImportTable &table);
 void addNnImports(ImportTable &table);
 /// What no op of the graph dialect computes, for nodes of constants.
 void addFolds(ImportTable &table);
+/// Activations, norms, attention, recurrent layers, fused operators: made of other ops.
+void addComposedImports(ImportTable &table);
+/// The convolution of Conv and FusedConv, of inputs 0 to 2.
+Tensor importConvolution(Node &n);
 /// Quantised operators of ONNX and ONNX Runtime.
 void addQuantizedImports(ImportTable &table);
 
