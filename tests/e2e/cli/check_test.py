@@ -7,6 +7,7 @@ Environment: TILEWRIGHT is the binary, TILEWRIGHT_SOURCE_DIR the source tree.
 import json
 import os
 import pathlib
+import re
 import resource
 import subprocess
 import tempfile
@@ -192,6 +193,40 @@ class OperatorsTest(CommandTest):
         for arguments, message in ((["--target", "cpu", "--machine", "tiny_8x8"], "--machine is for --target accel, not cpu"),
                                    (["--machine", "none"], "none"), (["--markdown", "--json", "-"], "both write standard output")):
             self.assertIn(message, self.tilewright("operators", *arguments, status=USER))
+
+
+class DocumentTest(CommandTest):
+    """The commands of docs/import.md and docs/walks.md run as they stand there."""
+
+    def run_commands(self, page):
+        (self.folder / "docs").symlink_to(SOURCE / "docs")
+        (self.folder / "tests").symlink_to(SOURCE / "tests")
+        environment = {**os.environ, "PATH": f"{pathlib.Path(BINARY).parent}:/usr/bin:{os.environ['PATH']}"}
+        commands = re.findall(r"^(?:tilewright (?!\S+:)|python3 docs).*$", (SOURCE / page).read_text(), re.M)
+        skipped = 0
+        for command in commands:
+            if "$TILEWRIGHT_MODELS" in command and not os.environ.get("TILEWRIGHT_MODELS"):
+                skipped += 1
+                continue
+            with self.subTest(command):
+                done = subprocess.run(["bash", "-c", command], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=300)
+                self.assertEqual(done.returncode, OK, done.stderr)
+        if skipped:
+            print(f"{page}: {skipped} of {len(commands)} commands skipped, TILEWRIGHT_MODELS names no folder of networks")
+        return len(commands)
+
+    def test_import(self):
+        self.assertEqual(self.run_commands("docs/import.md"), 2)
+
+    def test_walks(self):
+        self.assertEqual(self.run_commands("docs/walks.md"), 15)
+
+    def test_exporters(self):
+        """The models of docs/exporters.md are made by frameworks: only options are looked at."""
+        for command in re.findall(r"^tilewright (.*)$", (SOURCE / "docs/exporters.md").read_text(), re.M):
+            done = subprocess.run([BINARY, *command.split()], cwd=self.folder, capture_output=True, text=True)
+            self.assertIn("no such file", done.stderr)
+            self.assertEqual(done.returncode, USER)
 
 
 if __name__ == "__main__":
