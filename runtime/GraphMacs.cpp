@@ -38,9 +38,9 @@ static uint64_t macsOfProduct(mlir::Value a, mlir::Value y) {
   return uint64_t(llvm::cast<mlir::RankedTensorType>(y.getType()).getNumElements()) * uint64_t(shapeOf(a).back());
 }
 
-uint64_t runtime::countMacs(mlir::ModuleOp module) {
+uint64_t runtime::countMacs(mlir::Operation *scope) {
   uint64_t macs = 0;
-  module.walk([&](mlir::Operation *op) {
+  scope->walk([&](mlir::Operation *op) {
     if (auto conv = llvm::dyn_cast<graph::ConvOp>(op))
       macs += macsOfConv(conv);
     else if (auto conv = llvm::dyn_cast<graph::ConvIntegerOp>(op))

@@ -9,9 +9,9 @@
 
 namespace tw::runtime {
 
-/// Multiply-accumulates of the convolutions and matrix products in a module of the graph dialect; those that fall into the padding
+/// Multiply-accumulates of the convolutions and matrix products in a module or function of the graph dialect; those that fall into the padding
 /// are not counted.
-uint64_t countMacs(mlir::ModuleOp module);
+uint64_t countMacs(mlir::Operation *scope);
 
 } // namespace tw::runtime
 

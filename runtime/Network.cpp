@@ -20,6 +20,7 @@
 #include "isa/timing/Digest.h"
 #include "runtime/GraphMacs.h"
 #include "runtime/InlineKernel.h"
+#include "runtime/OffloadCheck.h"
 #include "runtime/TuningCache.h"
 #include "simulator/systemc/SystemCModel.h"
 
@@ -953,6 +954,48 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
     network.notes.insert(network.notes.end(), module->cache->notes().begin(), module->cache->notes().end());
   network.compileSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return network;
+}
+
+StatusOr<OffloadCheck> runtime::checkOffload(const std::string &model, const NetworkOptions &options) {
+  const auto begin = std::chrono::steady_clock::now();
+  StatusOr<ModelKind> kind = classify(model, options);
+  if (!kind)
+    return kind.error();
+  if (isProgram(*kind))
+    return userError(model + " is a program already: all of it is for the accelerator");
+  OffloadCheck check;
+  std::optional<timing::MachineParams> machine;
+  if (!options.machine.empty()) {
+    StatusOr<timing::MachineParams> loaded = loadMachine(options.machine, options.overrides, check.notes);
+    if (!loaded)
+      return loaded.error();
+    machine = std::move(*loaded);
+  }
+  frontend::Remainder remainder;
+  NetworkOptions asked = options;
+  asked.import.remainder = &remainder;
+  asked.import.leavesConstantResults = !machine;
+  StatusOr<Module> module = import(model, *kind, asked, machine ? &*machine : nullptr);
+  if (!module)
+    return module.error();
+  for (const pipeline::Target *target : pipeline::targetsOf(module->options))
+    check.targets.push_back(target->title().str());
+  for (const std::string &node : module->nodes)
+    check.nodes.push_back({node, "", {}, {}});
+  auto main = module->module->lookupSymbol<mlir::func::FuncOp>("main");
+  if (auto types = main->getAttrOfType<mlir::ArrayAttr>(graph::kModelOperatorsAttr))
+    for (auto [node, type] : llvm::zip(check.nodes, types.getAsRange<mlir::StringAttr>()))
+      node.op = type.getValue().str();
+  if (main.getNumResults() > 0) // else nothing is known before a run
+    if (llvm::Error error = pipeline::optimizeGraph(*module->module, module->options))
+      return fromLlvm(std::move(error), model);
+  std::vector<std::string> reads;
+  for (const std::string &name : remainder.results)
+    if (llvm::none_of(remainder.outputs, [&](const auto &port) { return port.name == name; }))
+      reads.push_back(name);
+  addKernels(check, *module->module, remainderReport(remainder), reads);
+  check.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return check;
 }
 
 /// The loops of a network for the CPU or a GPU, none of them for an accelerator. `macs`: its useful multiply-accumulates, where the graph says them.

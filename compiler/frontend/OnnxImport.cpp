@@ -1093,21 +1093,35 @@ mlir::OwningOpRef<mlir::ModuleOp> GraphImporter::run() {
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(locationOf(graph.name().empty() ? "main" : graph.name()));
   readInputs(*module);
   mlir::Block &body = function.getBody().front();
-  llvm::SmallVector<mlir::Attribute> names;
+  std::map<int, std::pair<size_t, size_t>> branches; // in `inlined`, of the node that they replace
   for (int place = 0; place < graph.node_size(); ++place) {
     const int i = order[size_t(place)];
     if (!needed[size_t(i)])
       continue;
+    const size_t before = inlined.size();
     importNode(graph.node(i), nameOf(i));
+    if (inlined.size() > before)
+      branches[i] = {before, inlined.size()};
     // Large constants go when nobody needs them, but the remainder may.
     operators::forEachRead(graph.node(i), [&](const std::string &input) {
       if (auto use = lastUse.find(input); use != lastUse.end() && use->second <= place && left.empty())
         tensors.erase(input);
     });
   }
-  for (int i = 0; i < graph.node_size(); ++i)
-    names.push_back(mlir::StringAttr::get(&context, printable(nameOf(i))));
+  llvm::SmallVector<mlir::Attribute> names, types;
+  auto list = [&](const onnx::NodeProto &node, int index) {
+    names.push_back(mlir::StringAttr::get(&context, printable(nameOf(node, index))));
+    types.push_back(mlir::StringAttr::get(&context, printable(graph::operatorTitle(node.domain(), node.op_type()))));
+  };
+  for (int i = 0; i < graph.node_size(); ++i) {
+    list(graph.node(i), i);
+    if (auto branch = branches.find(i); branch != branches.end())
+      for (size_t inner = branch->second.first; inner < branch->second.second; ++inner)
+        if (nameOf(inlined[inner], 0) != nameOf(i)) // the If's result under its own name
+          list(inlined[inner], 0);
+  }
   function->setAttr(graph::kModelNodesAttr, mlir::ArrayAttr::get(&context, names));
+  function->setAttr(graph::kModelOperatorsAttr, mlir::ArrayAttr::get(&context, types));
   refuseUnknown(*module);
   importOutputs();
   if (options.remainder)

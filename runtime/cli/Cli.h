@@ -34,6 +34,8 @@ void addHwCommand(CLI::App &app, Action &action);
 void addPythonCommands(CLI::App &app, Action &action);
 void addAssemblerCommands(CLI::App &app, Action &action);
 void addDoctorCommand(CLI::App &app, Action &action);
+void addCheckCommand(CLI::App &app, Action &action);
+void addOperatorsCommand(CLI::App &app, Action &action);
 
 /// Commands, options and their helps as JSON, which scripts/man-pages.py reads.
 std::string describe(const CLI::App &app);

@@ -128,6 +128,7 @@ int main(int argc, char **argv) {
   addCompileCommand(app, action);
   addCompareCommand(app, action);
   addProfileCommand(app, action);
+  addCheckCommand(app, action);
   addVerifyCommand(app, action);
   addTuneCommand(app, action);
   addQuantizeCommand(app, action);
@@ -136,6 +137,7 @@ int main(int argc, char **argv) {
   addPythonCommands(app, action);
   addAssemblerCommands(app, action);
   addDoctorCommand(app, action);
+  addOperatorsCommand(app, action);
   if (argc == 2 && std::string(argv[1]) == "--describe") {
     std::fputs(describe(app).c_str(), stdout);
     return finish(0);

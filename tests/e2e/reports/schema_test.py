@@ -31,6 +31,8 @@ COMMANDS = {
             ["run", FLOATS, "--hw", "tiny_8x8"]],  # every kernel falls back to the CPU
     "profile": [["profile", DIGITS, "--hw", "tiny_8x8"], ["profile", "gemm:64x64x64:int8", "--hw", "vdla_16x16", "--schedule", "serial"]],
     "compare": [["compare", DIGITS, "--hw", "tiny_8x8", "--repeat", "1"], ["compare", DIGITS, "--targets", "cpu", "--repeat", "1", "--layers"]],
+    "check": [["check", DIGITS, "--hw", "tiny_8x8"], ["check", FLOATS]],
+    "operators": [["operators"], ["operators", "--target", "accel", "--machine", "tiny_8x8"]],
     "dram": [["dram", "-", "--device", "ddr4_2400"], ["dram", "-", "--device", "ideal"]],
 }
 
