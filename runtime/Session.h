@@ -4,6 +4,7 @@
 #define RUNTIME_SESSION_H
 
 #include "compiler/operators/Evaluator.h"
+#include "runtime/HostEstimate.h"
 #include "runtime/Network.h"
 #include "runtime/Report.h"
 #include "runtime/Status.h"
@@ -45,6 +46,9 @@ private:
   Status runSteps(std::vector<HostTensor> &values, RunReport &report);
   Status runRemainder(const std::vector<operators::Value> &inputs, std::vector<HostTensor> results, RunReport &report);
   RunReport emptyReport() const;
+  /// Adds what crosses the link before a step.
+  void addCrossings(const StepEstimate &estimate, RunReport &report) const;
+  void addHostTime(const std::string &name, uint64_t bytes, uint64_t cycles, RunReport &report) const;
   /// Fills report.energy. Errors: the technology that was asked for cannot be read. Without the default one there is no energy.
   Status addEnergy(RunReport &report);
   StatusOr<Launch> runFallback(const Step &step, const std::vector<HostTensor> &inputs);
@@ -55,6 +59,7 @@ private:
   /// One per step; null for steps on the CPU.
   std::vector<std::unique_ptr<Device>> devices;
   std::unique_ptr<operators::Evaluator> evaluator; ///< of the remainder
+  std::vector<StepEstimate> estimates;             ///< of the steps, and of what the remainder reads
   /// Of all programs together; made by the first run that needs them.
   std::optional<energy::EnergyModel> energyModel;
   std::optional<energy::EventTable> events;

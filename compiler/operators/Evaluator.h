@@ -9,6 +9,7 @@
 
 #include "compiler/operators/Operator.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -43,6 +44,12 @@ public:
   /// The same of a model that nobody else needs.
   explicit Evaluator(std::shared_ptr<const onnx::ModelProto> model, std::string folder = "");
 
+  /// Told of each node that an operator has computed, nodes of graphs inside others included: the bytes that it has read and made, and shapes;
+  /// of a sequence the elements of all its tensors.
+  using Observer =
+      std::function<void(const onnx::NodeProto &, uint64_t bytes, const std::vector<Shape> &inputs, const std::vector<Shape> &outputs)>;
+  void observe(Observer told) { observer = std::move(told); }
+
   /// Runs the model's graph on its inputs in their order; results in the order of its outputs.
   std::vector<Value> run(std::vector<Value> inputs);
   /// Runs the model's graph. `inputs`, by name: initializers that are inputs too may be left out.
@@ -68,6 +75,7 @@ private:
   /// Bodies of functions with the attributes of the nodes that call them.
   std::map<std::string, std::unique_ptr<onnx::FunctionProto>> bodies;
   unsigned depth = 0;
+  Observer observer; ///< may be null
 };
 
 } // namespace tw::operators

@@ -6,7 +6,10 @@
 #include "isa/Program.h"
 #include "simulator/stats/SimResult.h"
 
+#include <memory>
 #include <ostream>
+#include <string>
+#include <vector>
 
 namespace tw::stats {
 
@@ -23,6 +26,24 @@ enum class TimelineFormat {
 /// takes it. The first track is the critical path, as the layers it goes through. Counters: queue lengths, and the share
 /// of each DRAM channel's data bus in use. Precondition: the run was made with SimOptions::trace.
 void writeTimeline(std::ostream &out, const isa::Program &program, const SimResult &result,
+                   TimelineFormat format = TimelineFormat::ChromeJson);
+
+/// A step of a network on a timeline: a program, or what host or link do in estimated time.
+struct TimelineStep {
+  enum class Kind : uint8_t { Program, Host, Link };
+  Kind kind = Kind::Program;
+  /// Of a program; else null.
+  std::shared_ptr<const isa::Program> program;
+  std::shared_ptr<const SimResult> result;
+  /// Of the others.
+  std::string name;
+  Cycle cycles = 0; ///< of the accelerator; 0 shows nothing
+  uint64_t bytes = 0;
+};
+
+/// Writes steps that follow one another. Where there are any of them, what host and link do has tracks of its own below those of
+/// the engines. `machine` names what runs.
+void writeTimeline(std::ostream &out, const std::string &machine, const std::vector<TimelineStep> &steps,
                    TimelineFormat format = TimelineFormat::ChromeJson);
 
 } // namespace tw::stats
