@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -439,6 +440,20 @@ void Loader::fillDefaults() {
   machine.accumulator.name = "accumulator";
   if (!given("accumulator.banks"))
     machine.accumulator.banks = 4;
+  // The link of PCI Express 3.0, 16 lanes of 8 GT/s in 128b/130b (source: PCI Express Base Specification 3.0, section 4.2.2), and 900 ns of a
+  // round trip on it (source: Neugebauer et al., Understanding PCIe performance for end host networking, SIGCOMM'18, section 2). The host
+  // has one channel of DDR4-2400 (source: JESD79-4) and two units of eight multiply-accumulates at 3 GHz (assumed: a core with AVX2).
+  auto rate = [&](const char *key, timing::Rate &held, uint32_t perMicrosecond) {
+    if (given(key) || !machine.clockMhz)
+      return;
+    const uint32_t common = std::gcd(perMicrosecond, machine.clockMhz);
+    held = {perMicrosecond / common, machine.clockMhz / common};
+  };
+  rate("host_link.bytes_per_cycle", machine.host.linkBytes, 15754);
+  rate("host.bytes_per_cycle", machine.host.memoryBytes, 19200);
+  rate("host.operations_per_cycle", machine.host.operations, 48000);
+  if (!given("host_link.latency_cycles"))
+    machine.host.linkLatencyCycles = uint32_t((uint64_t(900) * machine.clockMhz + 999) / 1000);
   // Ramulator 2.1's watermarks: more than 0.8 of 32, less than 0.2.
   if (machine.dram.kind != DramKind::Ideal && machine.dram.controller == timing::DramController::Windowed) {
     if (!given("dram.write_high_watermark_bursts"))
@@ -771,6 +786,13 @@ std::string describe(const MachineParams &machine) {
     line("", std::string(dram.controller == timing::DramController::InOrder ? "in-order" : "windowed") +
                  " controller, window of " + number(dram.window));
   }
+  const timing::HostParams &host = machine.host;
+  line("host link", printed("%.2f", host.linkBytes.perCycle()) + " bytes/cycle = " +
+                        printed("%.2f", host.linkBytes.perCycle() * clockHz / 1e9) + " GB/s, " + number(host.linkLatencyCycles) +
+                        " cycles latency (for estimates)");
+  line("host", "memory " + printed("%.2f", host.memoryBytes.perCycle()) + " bytes/cycle = " +
+                   printed("%.2f", host.memoryBytes.perCycle() * clockHz / 1e9) + " GB/s, " +
+                   printed("%.2f", host.operations.perCycle()) + " operations/cycle (for estimates)");
   char digests[80];
   std::snprintf(digests, sizeof digests, "architectural %016llx, timing %016llx",
                 static_cast<unsigned long long>(timing::architecturalDigest(machine)),

@@ -89,6 +89,23 @@ public:
     return key;
   }
 
+  /// An optional rate per accelerator cycle, that `access` refers to.
+  template <typename Access> void rate(std::string path, std::string unit, std::string meaning, Access access) {
+    Key &key = add(std::move(path), ValueKind::Ratio, Need::Optional, std::move(unit), std::move(meaning));
+    key.minimum = 1;
+    key.maximum = 1000000;
+    key.assign = [access](MachineParams &machine, const Value &value) {
+      access(machine) = {value.numerator, value.denominator};
+    };
+    key.read = [access](const MachineParams &machine) {
+      const timing::Rate &held = access(const_cast<MachineParams &>(machine));
+      Value value;
+      value.numerator = held.numerator;
+      value.denominator = held.denominator;
+      return std::optional<Value>(value);
+    };
+  }
+
   /// A `dram.` number.
   Key &dram(std::string leaf, DramScope scope, std::string unit, uint64_t minimum, uint64_t maximum, std::string meaning,
             uint32_t DramParams::*member) {
@@ -199,6 +216,18 @@ std::vector<Key> makeSchema() {
                 &MachineParams::semaphores);
   table.integer("control.semaphore_max_count", Need::Optional, "posts", 1, 65535, "largest count of a semaphore; default 63",
                 &MachineParams::semaphoreMax);
+
+  table.rate("host_link.bytes_per_cycle", "bytes per cycle",
+             "rate of the link between the host's memory and the accelerator's; default 15.754 GB/s (PCI Express 3.0, 16 lanes)",
+             [](MachineParams &machine) -> timing::Rate & { return machine.host.linkBytes; });
+  bind(table.integer("host_link.latency_cycles", Need::Optional, "cycles", 0, 100000000,
+                     "of each tensor that crosses the link; default 900 ns"),
+       [](MachineParams &machine) -> uint32_t & { return machine.host.linkLatencyCycles; });
+  table.rate("host.bytes_per_cycle", "bytes per cycle", "rate of the host's memory; default 19.2 GB/s (one channel of DDR4-2400)",
+             [](MachineParams &machine) -> timing::Rate & { return machine.host.memoryBytes; });
+  table.rate("host.operations_per_cycle", "operations per cycle",
+             "multiply-accumulates or elements that the host computes; default 48 in a nanosecond (16 in a cycle of 3 GHz)",
+             [](MachineParams &machine) -> timing::Rate & { return machine.host.operations; });
 
   Key &device = table.add("dram.device", ValueKind::Text, Need::Required, "",
                           "device file: a name under dram/, or a path ending in .yaml");

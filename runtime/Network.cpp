@@ -523,6 +523,8 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
     step.target = segment.target;
     step.kernel = segment.kernel;
     step.reason = segment.reason;
+    step.nodes = segment.nodes;
+    step.operations = segment.operations;
     step.inputs = segment.inputs;
     step.outputs = segment.outputs;
     network.steps.push_back(std::move(step));
@@ -591,6 +593,49 @@ Status compileLibraries(const Module &module, Compilation &compilation) {
     step.library = library;
   }
   return {};
+}
+
+/// An error if parts of the network would not run on its first target, with all nodes of these parts.
+Status refuseFallback(const Module &module, const Network &network) {
+  mlir::OwningOpRef<mlir::ModuleOp> copy = module.module.get().clone();
+  pipeline::CompileOptions options = module.options;
+  options.afterPhase = nullptr;
+  if (llvm::Error error = pipeline::optimizeGraph(*copy, options))
+    return module.errorOf(std::move(error), network.model);
+  const std::vector<const pipeline::Target *> targets = pipeline::targetsOf(options);
+  std::vector<std::string> titles;
+  for (const pipeline::Target *target : targets)
+    titles.push_back(target->title().str());
+  std::vector<Offload> kernels = remainderReport(network.remainder);
+  for (auto kernel : copy->getOps<mlir::func::FuncOp>()) {
+    auto name = kernel->getAttrOfType<mlir::StringAttr>(graph::kTargetAttr);
+    auto reason = kernel->getAttrOfType<mlir::StringAttr>(graph::kReasonAttr);
+    if (!name || name.getValue() == targets.front()->name() || (reason && reason.getValue().starts_with(graph::kBetweenNodes)))
+      continue;
+    const std::string title = pipeline::targetNamed(name.getValue())->title().str(), why = reason ? reason.getValue().str() : "";
+    auto nodes = kernel->getAttrOfType<mlir::ArrayAttr>(graph::kNodesAttr);
+    if (!nodes || nodes.empty())
+      kernels.push_back({kernel.getName().str(), title, why});
+    else
+      for (auto node : nodes.getAsRange<mlir::StringAttr>())
+        kernels.push_back({node.getValue().str(), title, why});
+  }
+  std::string list;
+  size_t count = 0;
+  std::set<std::string> named(module.nodes.begin(), module.nodes.end());
+  std::vector<std::string> nodes = module.nodes;
+  for (const Offload &kernel : kernels)
+    if (named.insert(kernel.node).second)
+      nodes.push_back(kernel.node);
+  for (const Offload &entry : nodeReport(nodes, kernels, titles))
+    if (entry.fellBack) {
+      ++count;
+      list += "\n  " + entry.node + ": " + entry.reason;
+    }
+  if (!count)
+    return {};
+  return userError(network.model + ": " + titles.front() + " does not take " + std::to_string(count) +
+                   (count == 1 ? " node" : " nodes") + ", and --fallback is none:" + list);
 }
 
 /// The compiler's own model, which knows the cycles of programs by simulation without values, where that is soon done.
@@ -928,6 +973,9 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   if (network.remainder)
     network.options = std::make_shared<const NetworkOptions>(options);
   auto main = module->module->lookupSymbol<mlir::func::FuncOp>("main");
+  if (!options.fallsBack)
+    if (Status status = refuseFallback(*module, network); !status)
+      return status.error();
   if (main.getNumResults() == 0 && network.remainder) {
     // Nothing is known before a run.
     for (const TensorSpec &spec : module->inputs) {

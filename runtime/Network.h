@@ -68,6 +68,8 @@ struct NetworkOptions {
   bool searchAgain = false;
   /// Refuse networks with kernels for the CPU before anything is searched.
   bool oneProgram = false;
+  /// Whether nodes that the first target does not take may run elsewhere; else such a network is refused.
+  bool fallsBack = true;
   /// What code for the CPU is for.
   cpu::CpuChoice processor;
   /// What may be changed of the network's numbers.
@@ -90,7 +92,8 @@ const std::vector<std::string> &acrossNames();
 /// Where one node of the model runs, and why there: the title of a target, "accelerator" or "cpu", or "folded", that is, nowhere.
 struct Offload {
   std::string node, target, reason;
-  bool fellBack = false; ///< another target was preferred to this one
+  bool fellBack = false;      ///< another target was preferred to this one
+  uint64_t hostLinkBytes = 0; ///< that cross the link to or from it; see HostEstimate.h
 };
 
 /// An entry for each of `nodes`, the nodes of an ONNX model, in their order; of a model without that list for each node that kernels
@@ -130,6 +133,8 @@ struct Step {
   std::vector<std::vector<uint64_t>> plannedStarts;
   /// Of a kernel: its name, why it is here, its target and its code; else empty.
   std::string kernel, reason;
+  std::vector<std::string> nodes;
+  uint64_t operations = 0; ///< as pipeline::operationsOf() counts them
   const pipeline::Target *target = nullptr;
   std::shared_ptr<pipeline::KernelLibrary> library;
   std::vector<unsigned> inputs, outputs;
@@ -175,6 +180,7 @@ struct Network {
   std::string planText; ///< the complete plan file of the last program; empty unless it was asked for
   double compileSeconds = 0;
 
+  bool isOneProgram() const { return steps.size() == 1 && steps.front().program && !remainder; }
   /// False where every kernel falls back.
   bool runsOnAccelerator() const {
     return std::any_of(steps.begin(), steps.end(), [](const Step &step) { return step.program.has_value(); });

@@ -358,13 +358,24 @@ std::string runtime::offloadText(const std::vector<Offload> &offload) {
 static std::string fallbackText(const RunReport &report) {
   if (!report.fallback.kernels)
     return "";
+  const FallbackReport &fallback = report.fallback;
   const std::string also = report.runsOnAccelerator() ? " (not in the cycles above)" : "";
   std::string devices;
-  for (const std::string &device : report.fallback.devices)
+  for (const std::string &device : fallback.devices)
     devices += (devices.empty() ? "" : " and ") + device;
-  return "fallback on " + devices + also + ": " + std::to_string(report.fallback.kernels) + " kernels, " +
-         fixed(report.fallback.seconds * 1e3, 3) + " ms measured, " + kilobytes(report.fallback.hostLinkBytes) +
-         " KiB over the host link\n";
+  auto estimate = [&](uint64_t cycles) {
+    return (report.runsOnAccelerator() ? grouped(cycles) + " cycles = " : "") + milliseconds(report, cycles) + " ms";
+  };
+  std::string text = "fallback on " + devices + also + ": " + grouped(fallback.kernels) +
+                     (fallback.kernels == 1 ? " kernel, " : " kernels, ") + estimate(fallback.hostCycles) + " estimated\n";
+  if (report.runsOnAccelerator())
+    text += "host link" + also + ": " + grouped(fallback.crossings) + (fallback.crossings == 1 ? " tensor, " : " tensors, ") +
+            kilobytes(fallback.hostLinkBytes) + " KiB, " + estimate(fallback.linkCycles) + " estimated\n";
+  if (report.runsOnAccelerator() && report.sim)
+    text += "accelerator, link and host one after the other: " + estimate(*report.allCycles()) + " (an estimate)\n";
+  if (report.measuresHost)
+    text += "host measured: " + fixed(fallback.seconds * 1e3, 3) + " ms\n";
+  return text;
 }
 
 /// What is in an output, in one line.
@@ -668,19 +679,24 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
   document["targets"] = report.targets;
   document["offload"] = json::array();
   for (const Offload &entry : report.offload)
-    document["offload"].push_back({{"node", entry.node}, {"target", entry.target}, {"reason", entry.reason}});
+    document["offload"].push_back({{"node", entry.node}, {"target", entry.target}, {"reason", entry.reason}, {"host_link_bytes", entry.hostLinkBytes}});
+  const FallbackReport &fallback = report.fallback;
   json calls = json::array();
-  for (const FallbackReport::Call &call : report.fallback.calls)
+  for (const FallbackReport::Call &call : fallback.calls)
     calls.push_back({{"name", call.name},
                      {"number", report.layers.size() + calls.size()},
                      {"reads", call.reads},
                      {"target", call.target},
-                     {"measured_seconds", call.seconds}});
-  document["fallback"] = {{"devices", report.fallback.devices},
+                     {"measured_seconds", report.measuresHost ? json(call.seconds) : json()}});
+  document["fallback"] = {{"devices", fallback.devices},
                           {"calls", calls},
-                          {"kernels", report.fallback.kernels},
-                          {"measured_seconds", report.fallback.seconds},
-                          {"host_link_bytes", report.fallback.hostLinkBytes}};
+                          {"kernels", fallback.kernels},
+                          {"estimated_host_cycles", fallback.hostCycles},
+                          {"crossings", fallback.crossings},
+                          {"host_link_bytes", fallback.hostLinkBytes},
+                          {"estimated_link_cycles", fallback.linkCycles},
+                          {"estimated_total_cycles", report.sim ? json(*report.allCycles()) : json()},
+                          {"measured_seconds", report.measuresHost ? json(fallback.seconds) : json()}};
   document["outputs"] = json::array();
   for (size_t i = 0; i < report.outputs.size(); ++i) {
     const HostTensor &output = report.outputs[i];

@@ -15,6 +15,7 @@
 #include "runtime/energy/EnergyModel.h"
 #include "compiler/operators/Value.h"
 #include "simulator/stats/SimResult.h"
+#include "simulator/stats/Timeline.h"
 
 #include <algorithm>
 #include <optional>
@@ -23,20 +24,21 @@
 
 namespace tw::runtime {
 
-/// Kernels that ran on another target than the accelerator: measured on the host, never part of the accelerator's cycles.
+/// Kernels that ran on another target than the accelerator, and what they make cross the link. Cycles are the accelerator's, estimated from
+/// bytes and operations (HostEstimate.h), and never part of those of its programs.
 struct FallbackReport {
   std::vector<std::string> devices; ///< what ran them, for people, each once
   uint64_t kernels = 0;
-  double seconds = 0;
   /// A kernel, and what made its inputs: numbers as RunReport::layerReads has them.
   struct Call {
     std::string name, target;
-    double seconds = 0;
+    double seconds = 0; ///< measured
     std::vector<size_t> reads;
   };
   std::vector<Call> calls;
-  /// Bytes of tensors that cross the link between host and accelerator because of them.
-  uint64_t hostLinkBytes = 0;
+  uint64_t hostCycles = 0;
+  uint64_t crossings = 0, hostLinkBytes = 0, linkCycles = 0;
+  double seconds = 0; ///< of the host, measured; reports show it where RunReport::measuresHost
 };
 
 struct RunReport {
@@ -65,6 +67,9 @@ struct RunReport {
   std::vector<std::string> targets; ///< titles of the targets that nodes could run on
   std::vector<Offload> offload;
   FallbackReport fallback;
+  bool measuresHost = false; ///< seconds of fallback are shown
+  /// With SimulatorOptions::trace, where a network is more than one program: what ran, in its order.
+  std::vector<stats::TimelineStep> timeline;
   Precision precision = Precision::Single;
   std::optional<MemoryMap> memoryMap; ///< of runs with a timeline
   /// Of one run; only with `sim`.
@@ -86,6 +91,10 @@ struct RunReport {
 
   /// False where every kernel fell back to the CPU.
   bool runsOnAccelerator() const { return programs > 0; }
+  /// Programs, link and host one after the other: an estimate.
+  std::optional<uint64_t> allCycles() const {
+    return sim ? std::optional(sim->totalCycles + fallback.linkCycles + fallback.hostCycles) : std::nullopt;
+  }
   /// MACs to state utilisation with: the compiler's, or else those the simulator counted.
   uint64_t countedMacs() const { return macs ? *macs : sim ? sim->macs : 0; }
   double milliseconds(uint64_t cycles) const { return double(cycles) / (machine.clockMhz * 1e3); }

@@ -43,6 +43,7 @@ private:
   void members(const std::string &place, const json &row, const Sums &own);
   void engines(const Sums &rows);
   void nodes();
+  void fallback();
   void energy();
   void channels();
 
@@ -163,6 +164,19 @@ void Rules::nodes() {
   }
 }
 
+void Rules::fallback() {
+  const json &fallback = report.at("fallback");
+  const uint64_t host = fallback.at("estimated_host_cycles"), link = fallback.at("estimated_link_cycles");
+  uint64_t bytes = 0;
+  for (const json &entry : report.at("offload"))
+    bytes += entry.at("host_link_bytes").get<uint64_t>();
+  atMost("host_link_bytes of all nodes", bytes, fallback.at("host_link_bytes"));
+  require(fallback.at("kernels") != 0 || (host == 0 && fallback.at("crossings") == 0), "host or link take time for no kernel");
+  require(fallback.at("crossings") != 0 || (link == 0 && fallback.at("host_link_bytes") == 0), "nothing crosses the link, but it takes time");
+  if (report.contains("total_cycles"))
+    equal("estimated_total_cycles", fallback.at("estimated_total_cycles"), report.at("total_cycles").get<uint64_t>() + link + host);
+}
+
 /// The energy is told three times, by component, by layer and by engine: each time the same. Sums of doubles are compared.
 void Rules::energy() {
   const json &energy = report.at("energy");
@@ -233,6 +247,7 @@ void Rules::channels() {
 
 std::vector<std::string> Rules::run() {
   nodes();
+  fallback();
   if (!report.contains("total_cycles"))
     return violated;
   if (report.contains("energy"))

@@ -4,10 +4,12 @@
 #include "runtime/Session.h"
 #include "compiler/frontend/OnnxTensor.h"
 #include "compiler/operators/Elements.h"
+#include "compiler/pipeline/KernelOperations.h"
 #include "compiler/pipeline/Target.h"
 #include "isa/Printable.h"
 #include "runtime/ReportRules.h"
 
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <onnx/onnx_pb.h>
@@ -45,6 +47,8 @@ Session::Session(Network network, const SimulatorOptions &options) : loaded(std:
     for (unsigned value : loaded.outputs)
       outputSpecs.push_back(loaded.values[value]);
   }
+  estimates = estimateSteps(loaded);
+  addLinkBytes(loaded.offload, estimates);
   for (Step &step : loaded.steps) {
     if (!step.program) {
       devices.push_back(nullptr);
@@ -118,6 +122,24 @@ RunReport Session::emptyReport() const {
   return report;
 }
 
+void Session::addCrossings(const StepEstimate &estimate, RunReport &report) const {
+  for (const Crossing &crossing : estimate.crossings) {
+    ++report.fallback.crossings;
+    report.fallback.hostLinkBytes += crossing.bytes;
+    report.fallback.linkCycles += crossing.cycles;
+    if (options.trace)
+      report.timeline.push_back({stats::TimelineStep::Kind::Link, nullptr, nullptr,
+                                 (crossing.toHost ? "to the host for " : "to the accelerator from ") + crossing.node, crossing.cycles,
+                                 crossing.bytes});
+  }
+}
+
+void Session::addHostTime(const std::string &name, uint64_t bytes, uint64_t cycles, RunReport &report) const {
+  report.fallback.hostCycles += cycles;
+  if (options.trace)
+    report.timeline.push_back({stats::TimelineStep::Kind::Host, nullptr, nullptr, name, cycles, bytes});
+}
+
 Status Session::runSteps(std::vector<HostTensor> &values, RunReport &report) {
   for (size_t i = 0; i < loaded.steps.size(); ++i) {
     const Step &step = loaded.steps[i];
@@ -130,6 +152,7 @@ Status Session::runSteps(std::vector<HostTensor> &values, RunReport &report) {
       output.shape = loaded.values[step.outputs[0]].shape;
       continue;
     }
+    addCrossings(estimates[i], report);
     StatusOr<Launch> launch = devices[i] ? devices[i]->launch(arguments) : runFallback(step, arguments);
     if (!launch)
       return launch.error();
@@ -141,10 +164,7 @@ Status Session::runSteps(std::vector<HostTensor> &values, RunReport &report) {
         report.fallback.devices.push_back(device);
       report.fallback.seconds += launch->wallSeconds;
       report.fallback.calls.push_back({step.kernel, step.target->title().str(), launch->wallSeconds, step.reads});
-      for (const HostTensor &tensor : arguments)
-        report.fallback.hostLinkBytes += tensor.bytes.size();
-      for (unsigned value : step.outputs)
-        report.fallback.hostLinkBytes += values[value].bytes.size();
+      addHostTime(step.nodes.empty() ? step.kernel : llvm::join(step.nodes, ", "), estimates[i].bytes, estimates[i].cycles, report);
       continue;
     }
     ++report.programs;
@@ -152,6 +172,9 @@ Status Session::runSteps(std::vector<HostTensor> &values, RunReport &report) {
     report.layers.insert(report.layers.end(), step.program->layers.begin(), step.program->layers.end());
     if (!launch->sim)
       continue;
+    if (options.trace && !loaded.isOneProgram())
+      report.timeline.push_back({stats::TimelineStep::Kind::Program, std::make_shared<const isa::Program>(*step.program),
+                                 std::make_shared<const stats::SimResult>(*launch->sim), "", 0, 0});
     if (report.sim)
       append(*report.sim, *launch->sim);
     else
@@ -205,7 +228,11 @@ static void absorb(RunReport &all, RunReport &part) {
     all.sim = std::move(part.sim);
   all.fallback.kernels += part.fallback.kernels;
   all.fallback.seconds += part.fallback.seconds;
+  all.fallback.hostCycles += part.fallback.hostCycles;
+  all.fallback.crossings += part.fallback.crossings;
   all.fallback.hostLinkBytes += part.fallback.hostLinkBytes;
+  all.fallback.linkCycles += part.fallback.linkCycles;
+  all.timeline.insert(all.timeline.end(), part.timeline.begin(), part.timeline.end());
   for (const std::string &device : part.fallback.devices)
     if (!llvm::is_contained(all.fallback.devices, device))
       all.fallback.devices.push_back(device);
@@ -308,6 +335,13 @@ Status Session::runRemainder(const std::vector<operators::Value> &inputs, std::v
     known[rest.inputs[i].name] = inputs[i];
   for (size_t i = 0; i < rest.results.size(); ++i)
     known[rest.results[i]] = operators::Value(std::move(results[i]));
+  addCrossings(estimates.back(), report);
+  evaluator->observe([&](const onnx::NodeProto &node, uint64_t bytes, const std::vector<operators::Shape> &read,
+                         const std::vector<operators::Shape> &computed) {
+    const std::string name = !node.name().empty() ? node.name() : node.output_size() ? node.output(0) : node.op_type();
+    addHostTime(name, bytes, hostCycles(loaded.machine.host, bytes, pipeline::operationsOf(node, read, computed)), report);
+  });
+  const auto forget = llvm::make_scope_exit([&] { evaluator->observe(nullptr); });
   if (loaded.options && !loaded.options->machine.empty() && loaded.options->targets.empty())
     evaluator->offerTo([&](const onnx::GraphProto &graph, const std::map<std::string, int64_t> &opsets,
                            const std::vector<std::pair<std::string, operators::Value>> &known) {
@@ -328,9 +362,6 @@ Status Session::runRemainder(const std::vector<operators::Value> &inputs, std::v
   if (const std::string device = pipeline::targetNamed(graph::kCpuTarget)->device().str();
       !llvm::is_contained(report.fallback.devices, device))
     report.fallback.devices.push_back(device);
-  for (const std::string &name : rest.results)
-    if (loaded.runsOnAccelerator())
-      report.fallback.hostLinkBytes += known[name].tensor->bytes.size();
   for (const frontend::Remainder::Port &port : rest.outputs) {
     report.values.push_back(port.isMain ? known[port.name] : made[port.name]);
     flatten(report.values.back(), printable(port.name), report.outputs);

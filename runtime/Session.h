@@ -4,6 +4,7 @@
 #define RUNTIME_SESSION_H
 
 #include "compiler/operators/Evaluator.h"
+#include "runtime/HostEstimate.h"
 #include "runtime/Network.h"
 #include "runtime/Report.h"
 #include "runtime/Status.h"
@@ -49,6 +50,9 @@ private:
   std::optional<std::vector<operators::Value>> runPart(const onnx::GraphProto &graph, const std::map<std::string, int64_t> &opsets,
                                                        const std::vector<std::pair<std::string, operators::Value>> &inputs,
                                                        RunReport &report);
+  /// Adds what crosses the link before a step.
+  void addCrossings(const StepEstimate &estimate, RunReport &report) const;
+  void addHostTime(const std::string &name, uint64_t bytes, uint64_t cycles, RunReport &report) const;
   /// Fills report.energy. Errors: the technology that was asked for cannot be read. Without the default one there is no energy.
   Status addEnergy(RunReport &report);
   StatusOr<Launch> runFallback(const Step &step, const std::vector<HostTensor> &inputs);
@@ -61,6 +65,7 @@ private:
   std::unique_ptr<operators::Evaluator> evaluator; ///< of the remainder
   /// By graph, shapes of its inputs and values that decide shapes; null: it cannot be compiled.
   std::map<std::string, std::unique_ptr<Session>> parts;
+  std::vector<StepEstimate> estimates;             ///< of the steps, and of what the remainder reads
   /// Of all programs together; made by the first run that needs them.
   std::optional<energy::EnergyModel> energyModel;
   std::optional<energy::EventTable> events;

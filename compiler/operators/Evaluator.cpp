@@ -295,6 +295,29 @@ std::vector<Value> Evaluator::runGraph(const onnx::GraphProto &graph, std::vecto
   return results;
 }
 
+/// Adds the bytes of `values` to `bytes`.
+static std::vector<Shape> shapesOf(const std::vector<Value> &values, uint64_t &bytes) {
+  std::vector<Shape> shapes;
+  for (const Value &value : values) {
+    Shape shape;
+    if (value.form == Value::Form::Tensor) {
+      shape = value.tensor->shape;
+      bytes += value.tensor->bytes.size();
+    } else if (value.form == Value::Form::Sequence) {
+      int64_t elements = 0;
+      for (const Shape &inner : shapesOf(*value.sequence, bytes)) {
+        int64_t count = 1;
+        for (int64_t dim : inner)
+          count *= dim;
+        elements += count;
+      }
+      shape = {elements};
+    }
+    shapes.push_back(std::move(shape));
+  }
+  return shapes;
+}
+
 void Evaluator::runNode(const onnx::NodeProto &node, Scope &scope, const Opsets &opsets) {
   const std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
   try {
@@ -314,12 +337,22 @@ void Evaluator::runNode(const onnx::NodeProto &node, Scope &scope, const Opsets 
       if (!op)
         throw Error{"this operator is not supported"};
       auto opset = opsets.find(domain);
+      const bool isObserved = observer && std::none_of(node.attribute().begin(), node.attribute().end(),
+                                                       [](const onnx::AttributeProto &attribute) { return attribute.has_g(); });
+      uint64_t bytes = 0;
+      std::vector<Shape> read, made;
+      if (isObserved)
+        read = shapesOf(arguments, bytes);
       Call call(
           node, opset == opsets.end() ? 1 : opset->second, std::move(arguments),
           [&](const onnx::GraphProto &graph, std::vector<Value> inner) { return runGraph(graph, std::move(inner), &scope, opsets); },
           folder);
       op->evaluate(call);
       results = call.takeOutputs();
+      if (isObserved) {
+        made = shapesOf(results, bytes);
+        observer(node, bytes, read, made);
+      }
     }
     for (int i = 0; i < node.output_size() && size_t(i) < results.size(); ++i)
       if (!node.output(i).empty())

@@ -9,6 +9,7 @@
 
 #include "compiler/operators/Operator.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -55,6 +56,11 @@ public:
 
   /// Graphs with contractions, those in nodes and what is left of the model from a contraction on, are offered to `faster`.
   void offerTo(RunFaster faster) { runFaster = std::move(faster); }
+  /// Told of each node that an operator has computed, nodes of graphs inside others included: the bytes that it has read and made, and shapes;
+  /// of a sequence the elements of all its tensors.
+  using Observer =
+      std::function<void(const onnx::NodeProto &, uint64_t bytes, const std::vector<Shape> &inputs, const std::vector<Shape> &outputs)>;
+  void observe(Observer told) { observer = std::move(told); }
 
   /// Runs the model's graph on its inputs in their order; results in the order of its outputs.
   std::vector<Value> run(std::vector<Value> inputs);
@@ -88,6 +94,7 @@ private:
   std::map<std::pair<const onnx::GraphProto *, size_t>, std::unique_ptr<onnx::GraphProto>> rests;
   RunFaster runFaster;
   unsigned depth = 0;
+  Observer observer; ///< may be null
 };
 
 /// The attributes that a node gives to the function that it calls; where it leaves one out, the function's default.

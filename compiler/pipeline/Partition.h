@@ -22,6 +22,8 @@ struct Segment {
   /// Of one kernel: name of its function, why it is there, and the names of its nodes.
   std::string kernel, reason;
   std::vector<std::string> nodes;
+  /// Of one kernel: multiply-accumulates of contractions, else elements; see operationsOf().
+  uint64_t operations = 0;
   /// Indices into Partition::values.
   std::vector<unsigned> inputs, outputs;
 };
@@ -39,8 +41,8 @@ bool isAllFor(mlir::ModuleOp module, const Target &target);
 /// The kernels of a lowered module that are for `target`, without @main.
 mlir::OwningOpRef<mlir::ModuleOp> kernelsFor(mlir::ModuleOp module, const Target &target);
 
-/// Splits the @main of a lowered module (calls, reshapes, constants) into segments, each as long as the order of calls allows. A function
-/// that names no target is for `networks`, as are constants that @main holds; null: no target compiles networks, and such a module is an error.
+/// Splits the @main of a lowered module (calls, reshapes, constants) into segments. Where there are kernels for several targets, calls are
+/// taken in an order, as near to the given one as that allows, in which fewest runs of kernels are broken by kernels of other targets. A function that names no target is for `networks`, as are constants that @main holds; null: no target compiles networks, and such a module is an error.
 llvm::Expected<Partition> partition(mlir::ModuleOp module, const Target *networks);
 
 } // namespace tw::pipeline

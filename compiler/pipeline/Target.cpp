@@ -37,6 +37,11 @@ public:
     array.scratchpad = int64_t(machine.scratchpads[0].capacityBytes);
     array.dramBytes =
         std::min(double(peak.numerator) / double(peak.denominator), machine.loadEngines * timing::loadBytesPerCycle(machine));
+    const timing::HostParams &host = machine.host;
+    array.linkBytes = host.linkBytes.perCycle();
+    array.linkLatency = host.linkLatencyCycles;
+    array.hostBytes = host.memoryBytes.perCycle();
+    array.hostOperations = host.operations.perCycle();
     return graph::makeArrayTarget(std::move(array));
   }
 

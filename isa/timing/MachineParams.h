@@ -86,6 +86,24 @@ struct DramParams {
   bool interleaveBankGroups = true;
 };
 
+/// A rate per accelerator cycle, as an exact ratio.
+struct Rate {
+  uint32_t numerator = 1, denominator = 1;
+  /// For `amount`, rounded up.
+  Cycle cycles(uint64_t amount) const {
+    return amount / numerator * denominator + (amount % numerator * denominator + numerator - 1) / numerator;
+  }
+  double perCycle() const { return double(numerator) / denominator; }
+};
+
+/// The host, which computes what the accelerator cannot take, and the link to it. For estimates: no cycle of a program depends on it.
+struct HostParams {
+  Rate linkBytes{7877, 500};
+  uint32_t linkLatencyCycles = 900; ///< of each tensor that crosses
+  Rate memoryBytes{96, 5};
+  Rate operations{48, 1}; ///< multiply-accumulates of contractions, else elements
+};
+
 /// One machine. Architectural members must match a program's; timing members may differ (what-if).
 struct MachineParams {
   std::string name;
@@ -111,6 +129,8 @@ struct MachineParams {
   uint32_t clockMhz = 1000;
   DramParams dram;
   TimingConstants timing;
+
+  HostParams host; ///< in no digest
 
   uint32_t accumulatorRowBytes() const { return cols * 4; }
   uint64_t accumulatorRows() const { return accumulator.capacityBytes / accumulatorRowBytes(); }

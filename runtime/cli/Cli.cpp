@@ -104,6 +104,11 @@ void ModelArguments::addTo(CLI::App &command) {
   command
       .add_option("--features", network.processor.features, "instruction sets that code for the CPU may use besides, or not")
       ->type_name("+NAME,-NAME");
+  command
+      .add_option("--fallback", fallback,
+                  "where nodes run that the accelerator does not take: cpu; none refuses networks that have any")
+      ->check(CLI::IsMember({"cpu", "none", "gpu"}))
+      ->capture_default_str();
   command.add_option("--math", math, "what may be changed of the network's numbers (docs/targets.md)")
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(graph::kMathNames), std::end(graph::kMathNames))))
       ->capture_default_str();
@@ -151,7 +156,11 @@ StatusOr<runtime::NetworkOptions> ModelArguments::options(const std::vector<Tens
     return userError(llvm::toString(processor.takeError()));
   if (isProgram && !explainFile.empty())
     return userError(model + " is a program already: --explain has nothing to tell");
+  if (fallback == "gpu")
+    return userError("--fallback is gpu, but a GPU runs whole networks only (tilewright compile --target gpu), no kernels between programs: give "
+                     "cpu or none");
   runtime::NetworkOptions result = network;
+  result.fallsBack = fallback == "cpu";
   result.seed = seed;
   if (!plugins.empty() && !result.cacheFolder.empty()) {
     result.cacheFolder.clear(); // its entries do not say what code a plug-in has

@@ -55,10 +55,11 @@ struct TensorArgument {
 /// Reads `FILE` and `NAME=FILE` arguments.
 StatusOr<std::vector<TensorArgument>> readTensorFiles(const std::vector<std::string> &arguments);
 
-/// MODEL, --hw, --set, --schedule, --across, --priority, --cost-model, --load-plugin, --shape, --const, --math and --seed: how a model becomes a network.
+/// MODEL, --hw, --set, --schedule, --across, --priority, --cost-model, --load-plugin, --shape, --const, --fallback, --math and --seed: how a model becomes a network.
 struct ModelArguments {
   std::string model;
   std::vector<std::string> shapes, constants, plugins;
+  std::string fallback = "cpu";
   std::string math = graph::kMathNames[size_t(graph::Math::Exact)];
   runtime::NetworkOptions network;
   uint64_t seed = 1;

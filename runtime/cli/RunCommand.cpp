@@ -27,7 +27,7 @@ struct RunArguments {
   std::string dumpFile, technology;
   std::optional<double> tolerance;
   uint64_t maxCycles = 0, dumpFrom = 0, dumpTo = ~0ull;
-  bool checks = false, batch = false;
+  bool checks = false, batch = false, measuresHost = false;
 };
 
 /// Inputs of every run: one run, or with --batch as many as the files hold.
@@ -162,7 +162,11 @@ Status writeResults(const RunArguments &arguments, const runtime::Network &netwo
     if (!format)
       return format.error();
     std::ostringstream timeline;
-    stats::writeTimeline(timeline, *network.steps.front().program, *report.sim, *format, network.steps.front().plannedStarts);
+    if (network.isOneProgram())
+      stats::writeTimeline(timeline, *network.steps.front().program, *report.sim, *format,
+                           network.steps.front().plannedStarts);
+    else
+      stats::writeTimeline(timeline, report.machine.name.empty() ? "host" : report.machine.name, report.timeline, *format);
     if (Status status = files.add(arguments.traceFile, timeline.str()); !status)
       return status;
   }
@@ -232,10 +236,6 @@ Status run(const RunArguments &arguments) {
   if (!arguments.dumpFile.empty() && ((*session)->network().steps.size() != 1 || !(*session)->network().steps[0].program))
     return userError(
         "--fst needs a network that runs on the accelerator as one program, and parts of this one fall back to the CPU");
-  if (options.simulator.trace && ((*session)->network().steps.size() != 1 || !(*session)->network().steps[0].program))
-    return userError(
-        "--trace needs a network that runs on the accelerator as one program, and parts of this one fall back to the CPU");
-
   StatusOr<std::vector<std::vector<HostTensor>>> runs = inputsOf(arguments, std::move(*files), **session);
   if (!runs)
     return runs.error();
@@ -251,11 +251,12 @@ Status run(const RunArguments &arguments) {
   }
   if (arguments.inputs.empty() && !(*session)->inputs().empty())
     report->seed = arguments.model.seed;
+  report->measuresHost = arguments.measuresHost;
   if (Status status = compareAll(arguments, *expected, *report); !status)
     return status;
-  if (options.simulator.trace && !arguments.jsonFile.empty() && report->sim)
-    report->memoryMap =
-        runtime::memoryMap(*(*session)->network().steps.front().program, (*session)->network().machine, *report->sim);
+  const runtime::Network &network = (*session)->network();
+  if (options.simulator.trace && !arguments.jsonFile.empty() && report->sim && network.isOneProgram())
+    report->memoryMap = runtime::memoryMap(*network.steps.front().program, network.machine, *report->sim);
   if (Status status = writeResults(arguments, (*session)->network(), *report, outputs); !status)
     return status;
   if (arguments.jsonFile != "-")
@@ -317,6 +318,8 @@ void cli::addRunCommand(CLI::App &app, Action &action) {
   command->add_option("--from", arguments->dumpFrom, "first cycle of the waves")->check(wholeNumber())->needs(dump);
   command->add_option("--to", arguments->dumpTo, "one past the last cycle of the waves")->check(wholeNumber())->needs(dump);
   addTechnology(*command, arguments->technology);
+  command->add_flag("--measure-host", arguments->measuresHost,
+                    "also tell the time that the host measured for nodes that fell back to it; what it is estimated to take stays");
   command->add_option("--json", arguments->jsonFile, "write the report for programs; - is standard output");
   command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
 }

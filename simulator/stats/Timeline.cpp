@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace tw::stats {
 namespace {
@@ -21,6 +22,8 @@ public:
          const std::vector<std::vector<Cycle>> &plannedStarts)
       : sink(sink), program(program), result(result), plannedStarts(plannedStarts) {}
   void write();
+  /// The same without start and finish of the sink.
+  void writeParts();
 
 private:
   static constexpr unsigned kCriticalTrack = 0;
@@ -171,6 +174,11 @@ void Writer::criticalPath() {
 
 void Writer::write() {
   sink.start(program.machine.empty() ? "machine" : program.machine, result.totalCycles);
+  writeParts();
+  sink.finish();
+}
+
+void Writer::writeParts() {
   for (const InstructionRecord &record : result.instructions)
     if (record.start || record.issueFree)
       byEngine[record.engine].push_back(&record);
@@ -191,10 +199,80 @@ void Writer::write() {
   queues();
   flows();
   buses();
-  sink.finish();
 }
 
+constexpr unsigned kHostTrack = 3 * kNumEngines + 1, kLinkTrack = kHostTrack + 1;
+
+/// Moves what one program gives to where it stands among others.
+class LaterSink : public TimelineSink {
+public:
+  explicit LaterSink(TimelineSink &sink) : sink(sink) {}
+  /// What comes next begins there.
+  void moveTo(Cycle cycle) {
+    begin = cycle;
+    firstFlow = nextFlow;
+  }
+
+  void start(const std::string &name, Cycle totalCycles) override { sink.start(name, totalCycles); }
+  void track(unsigned track, const std::string &name) override {
+    if (tracks.insert(track).second)
+      sink.track(track, name);
+  }
+  void slice(unsigned track, const std::string &name, Cycle first, Cycle end,
+             std::initializer_list<SliceArgument> arguments) override {
+    sink.slice(track, name, begin + first, begin + end, arguments);
+  }
+  void counter(const std::string &name, const char *unit, Cycle at, uint64_t value) override {
+    sink.counter(name, unit, begin + at, value);
+  }
+  void flow(const SliceFlow &flow) override {
+    SliceFlow moved = flow;
+    moved.id += firstFlow;
+    nextFlow = std::max(nextFlow, moved.id + 1);
+    moved.fromBegin += begin;
+    moved.fromLast += begin;
+    moved.toBegin += begin;
+    sink.flow(moved);
+  }
+  void finish() override { sink.finish(); }
+
+private:
+  TimelineSink &sink;
+  std::set<unsigned> tracks;
+  Cycle begin = 0;
+  uint64_t firstFlow = 0, nextFlow = 0;
+};
+
 } // namespace
+
+void writeTimeline(std::ostream &out, const std::string &machine, const std::vector<TimelineStep> &steps,
+                   TimelineFormat format) {
+  const std::unique_ptr<TimelineSink> file = format == TimelineFormat::Perfetto ? makePerfettoSink(out) : makeChromeSink(out);
+  LaterSink sink(*file);
+  auto cyclesOf = [](const TimelineStep &step) {
+    return step.kind == TimelineStep::Kind::Program ? step.result->totalCycles : step.cycles;
+  };
+  Cycle total = 0;
+  for (const TimelineStep &step : steps)
+    total += cyclesOf(step);
+  sink.start(machine, total);
+  Cycle begin = 0;
+  for (const TimelineStep &step : steps) {
+    sink.moveTo(begin);
+    const Cycle cycles = cyclesOf(step);
+    if (step.kind == TimelineStep::Kind::Program) {
+      Writer(sink, *step.program, *step.result, {}).writeParts();
+    } else {
+      const bool isHost = step.kind == TimelineStep::Kind::Host;
+      const unsigned track = isHost ? kHostTrack : kLinkTrack;
+      sink.track(track, isHost ? "host" : "link");
+      if (cycles)
+        sink.slice(track, step.name, 0, cycles, {{"bytes", step.bytes}, {"time", "estimated"}});
+    }
+    begin += cycles;
+  }
+  sink.finish();
+}
 
 void writeTimeline(std::ostream &out, const isa::Program &program, const SimResult &result, TimelineFormat format,
                    const std::vector<std::vector<Cycle>> &plannedStarts) {

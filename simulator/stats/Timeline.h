@@ -6,7 +6,10 @@
 #include "isa/Program.h"
 #include "simulator/stats/SimResult.h"
 
+#include <memory>
 #include <ostream>
+#include <string>
+#include <vector>
 
 namespace tw::stats {
 
@@ -27,6 +30,24 @@ enum class TimelineFormat {
 void writeTimeline(std::ostream &out, const isa::Program &program, const SimResult &result,
                    TimelineFormat format = TimelineFormat::ChromeJson,
                    const std::vector<std::vector<Cycle>> &plannedStarts = {});
+
+/// A step of a network on a timeline: a program, or what host or link do in estimated time.
+struct TimelineStep {
+  enum class Kind : uint8_t { Program, Host, Link };
+  Kind kind = Kind::Program;
+  /// Of a program; else null.
+  std::shared_ptr<const isa::Program> program;
+  std::shared_ptr<const SimResult> result;
+  /// Of the others.
+  std::string name;
+  Cycle cycles = 0; ///< of the accelerator; 0 shows nothing
+  uint64_t bytes = 0;
+};
+
+/// Writes steps that follow one another. Where there are any of them, what host and link do has tracks of its own below those of
+/// the engines. `machine` names what runs.
+void writeTimeline(std::ostream &out, const std::string &machine, const std::vector<TimelineStep> &steps,
+                   TimelineFormat format = TimelineFormat::ChromeJson);
 
 } // namespace tw::stats
 

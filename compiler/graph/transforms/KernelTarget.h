@@ -21,6 +21,9 @@ inline constexpr llvm::StringLiteral kNodesAttr = "tilewright.nodes";
 inline constexpr llvm::StringLiteral kTargetAttr = "tilewright.target";
 inline constexpr llvm::StringLiteral kReasonAttr = "tilewright.reason";
 
+/// How the reason begins of ops that the accelerator takes, but that cost less where the ops around them are.
+inline constexpr llvm::StringLiteral kBetweenNodes = "between nodes on the host";
+
 /// On a lowered kernel that the host computes node by node: it still holds its graph.fallback.
 inline constexpr llvm::StringLiteral kEvaluatedAttr = "tilewright.evaluated";
 
@@ -41,6 +44,10 @@ struct ArrayMachine {
   int64_t sums = 16384;        ///< elements of the accumulator
   int64_t scratchpad = 262144; ///< bytes of the first one
   double dramBytes = 19.2;     ///< that DRAM moves in a cycle at its peak
+  /// The link to the host: bytes that it moves in a cycle, and cycles that each tensor takes beside them. 0 bytes: nobody weighs it.
+  double linkBytes = 0;
+  int64_t linkLatency = 900;
+  double hostBytes = 19.2, hostOperations = 48; ///< of the host, in a cycle
 };
 
 class KernelTarget {

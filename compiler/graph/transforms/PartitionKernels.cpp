@@ -214,6 +214,7 @@ public:
         if (Place place = placeOf(&op); !place.target)
           return op.emitError() << "no target takes it: " << place.reason;
     duplicateConversions();
+    leaveIslands();
     int64_t position = 0;
     for (Operation &op : main.getBody().front().without_terminator())
       order[&op] = position++;
@@ -246,9 +247,12 @@ private:
   DenseSet<Operation *> assigned;
   std::vector<Group> groups;
   llvm::StringSet<> names;
+  DenseMap<Operation *, Place> left; ///< ops that another target has than the first that takes them
   llvm::StringSet<> modelNodes; ///< of the ONNX model; empty: nobody said
 
   Place placeOf(Operation *op) {
+    if (auto found = left.find(op); found != left.end())
+      return found->second;
     Place place;
     std::vector<std::string> reasons;
     for (const auto &target : targets) {
@@ -284,6 +288,141 @@ private:
       if (op.use_empty())
         op.erase();
     }
+  }
+
+  /// Multiply-accumulates of a contraction; of other ops the elements that it reads or makes, whichever are more.
+  static double operationsOf(Operation *op) {
+    auto count = [](Value value) { return double(tensorOf(value).getNumElements()); };
+    double operations = 0;
+    for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
+      for (Value value : values)
+        operations = std::max(operations, count(value));
+    if (isa<MatmulOp, MatmulIntegerOp>(op))
+      return std::max(operations, count(op->getResult(0)) * double(shapeOf(op->getOperand(0)).back()));
+    if (isa<ConvOp, ConvIntegerOp>(op)) {
+      Value w = op->getOperand(1);
+      return std::max(operations, count(op->getResult(0)) * count(w) / double(std::max<int64_t>(shapeOf(w).back(), 1)));
+    }
+    return operations;
+  }
+
+  static double bytesOf(Value value) {
+    return double(tensorOf(value).getNumElements()) * double(llvm::divideCeil(elementOf(value).getIntOrFloatBitWidth(), 8));
+  }
+
+  /// What a value is a reshape of.
+  static Value sourceOf(Value value) {
+    while (auto reshape = value.getDefiningOp<ReshapeOp>())
+      value = reshape.getX();
+    return value;
+  }
+
+  /// Calls f(op) for every reader of `value` or of a reshape of it; null for the return.
+  void forEachReader(Value value, llvm::function_ref<void(Operation *)> f) {
+    for (Operation *user : value.getUsers())
+      if (user == main.getBody().front().getTerminator())
+        f(nullptr);
+      else if (auto reshape = dyn_cast<ReshapeOp>(user))
+        forEachReader(reshape, f);
+      else
+        f(user);
+  }
+
+  /// Ops that the first target takes and that read from each other, if they stand between ops of other targets, go to the next target that
+  /// takes them where the crossings of the link that they cause take longer than the accelerator saves.
+  void leaveIslands() {
+    const ArrayMachine *machine = targets.front()->machine();
+    if (!machine || machine->linkBytes <= 0 || targets.size() < 2)
+      return;
+    auto isFirst = [&](Operation *op) { return placeOf(op).target == targets.front().get(); };
+    SmallVector<Operation *> ops;
+    DenseSet<Operation *> firsts;
+    for (Operation &op : main.getBody().front().without_terminator())
+      if (roleOf(&op) != Role::Constant && roleOf(&op) != Role::Alias) {
+        ops.push_back(&op);
+        if (isFirst(&op))
+          firsts.insert(&op);
+      }
+    if (firsts.size() == ops.size())
+      return;
+    DenseSet<Operation *> seen;
+    for (Operation *start : ops) {
+      if (!firsts.contains(start) || !seen.insert(start).second)
+        continue;
+      llvm::SmallSetVector<Operation *, 16> island;
+      island.insert(start);
+      auto add = [&](Operation *op) {
+        if (op && firsts.contains(op)) {
+          seen.insert(op);
+          island.insert(op);
+        }
+      };
+      for (size_t i = 0; i < island.size(); ++i) {
+        Operation *op = island[i];
+        for (Value operand : op->getOperands())
+          add(sourceOf(operand).getDefiningOp());
+        for (Value result : op->getResults())
+          forEachReader(result, add);
+      }
+      leaveIsland(island);
+    }
+  }
+
+  void leaveIsland(const llvm::SmallSetVector<Operation *, 16> &island) {
+    const ArrayMachine &machine = *targets.front()->machine();
+    double accelerator = 0, host = 0, crossing = 0;
+    bool readsHost = false, isReadByHost = false;
+    DenseSet<Value> crossed;
+    auto cross = [&](Value value) {
+      if (crossed.insert(value).second)
+        crossing += double(machine.linkLatency) + bytesOf(value) / machine.linkBytes;
+    };
+    for (Operation *op : island) {
+      const bool isContraction = roleOf(op) == Role::Contraction;
+      const double operations = operationsOf(op);
+      double bytes = 0;
+      for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
+        for (Value value : values)
+          bytes += bytesOf(value);
+      accelerator += std::max(bytes / machine.dramBytes,
+                              operations / (isContraction ? double(machine.rows * machine.columns) : double(machine.columns)));
+      host += std::max(bytes / machine.hostBytes, operations / machine.hostOperations);
+      for (Value operand : op->getOperands()) {
+        Value source = sourceOf(operand);
+        Operation *producer = source.getDefiningOp();
+        if (!producer || isConstant(source) || island.contains(producer))
+          continue;
+        readsHost = true;
+        // Where another island reads it too, it crosses in any case.
+        bool isShared = false;
+        forEachReader(source, [&](Operation *reader) {
+          isShared |= reader && !island.contains(reader) && placeOf(reader).target == targets.front().get();
+        });
+        if (!isShared)
+          cross(source);
+      }
+      for (Value result : op->getResults())
+        forEachReader(result, [&](Operation *reader) {
+          if (!reader || island.contains(reader))
+            return;
+          isReadByHost = true;
+          cross(result);
+        });
+    }
+    if (!readsHost || !isReadByHost || crossing <= std::max(host - accelerator, 0.0))
+      return;
+    const std::string reason = kBetweenNodes.str() + ": crossing would take " + std::to_string(uint64_t(std::ceil(crossing))) +
+                               " cycles, and the accelerator would save " +
+                               std::to_string(uint64_t(std::max(host - accelerator, 0.0)));
+    SmallVector<Place> places;
+    for (Operation *op : island) {
+      auto next = std::find_if(targets.begin() + 1, targets.end(), [&](const auto &target) { return target->reasonAgainst(op).empty(); });
+      if (next == targets.end())
+        return;
+      places.push_back({next->get(), reason});
+    }
+    for (auto [op, place] : llvm::zip(island, places))
+      left[op] = place;
   }
 
   /// Whether an operand needs no kernel to have run: it comes with the program.
