@@ -78,6 +78,8 @@ struct SimulatorOptions {
   bool checks = false;
   /// Keep what a timeline needs (SystemC).
   bool trace = false;
+  /// With `trace`: RunReport::timeline holds a program that is alone, too, as it is a part of a larger run.
+  bool isPart = false;
   /// A run that takes more cycles (functional: instructions) is a fault; 0 sets no limit.
   uint64_t maxCycles = 0;
   /// Waves of the RTL's cycles [dumpFrom, dumpTo) go to this FST file; empty: none.

@@ -172,7 +172,7 @@ Status Session::runSteps(std::vector<HostTensor> &values, RunReport &report) {
     report.layers.insert(report.layers.end(), step.program->layers.begin(), step.program->layers.end());
     if (!launch->sim)
       continue;
-    if (options.trace && !loaded.isOneProgram())
+    if (options.trace && (options.isPart || !loaded.isOneProgram()))
       report.timeline.push_back({stats::TimelineStep::Kind::Program, std::make_shared<const isa::Program>(*step.program),
                                  std::make_shared<const stats::SimResult>(*launch->sim), "", 0, 0});
     if (report.sim)
@@ -300,6 +300,7 @@ std::optional<std::vector<operators::Value>> Session::runPart(const onnx::GraphP
         type.mutable_shape()->add_dim()->set_dim_value(dim);
     }
     SessionOptions asked{*loaded.options, options};
+    asked.simulator.isPart = true;
     asked.network.modelBytes = std::make_shared<const std::string>(model.SerializeAsString());
     asked.network.import.shapes.clear();
     asked.network.import.constants.clear();
