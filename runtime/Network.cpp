@@ -933,9 +933,12 @@ StatusOr<OffloadCheck> runtime::checkOffload(const std::string &model, const Net
   if (auto types = main->getAttrOfType<mlir::ArrayAttr>(graph::kModelOperatorsAttr))
     for (auto [node, type] : llvm::zip(check.nodes, types.getAsRange<mlir::StringAttr>()))
       node.op = type.getValue().str();
-  if (main.getNumResults() > 0) // else nothing is known before a run
+  if (main.getNumResults() > 0) { // else nothing is known before a run
     if (llvm::Error error = pipeline::optimizeGraph(*module->module, module->options))
       return fromLlvm(std::move(error), model);
+    if (std::vector<graph::UnsupportedNode> nowhere = graph::findUnsupported(*module->module); !nowhere.empty())
+      return userError(model + ": " + graph::describeUnsupported(nowhere));
+  }
   std::vector<std::string> reads;
   for (const std::string &name : remainder.results)
     if (llvm::none_of(remainder.outputs, [&](const auto &port) { return port.name == name; }))

@@ -40,7 +40,7 @@ std::string typeNote(const std::string &target, const std::string &machine, cons
     return "A network for a GPU has kernels alone.";
   if (target == "cpu")
     return "Kernels are code for the CPU; the host evaluates the other operators.";
-  return "Kernels run on the accelerator where the machine has their types and forms, else as code for the CPU; on a GPU as its "
+  return "Kernels run on the accelerator where the machine has their types and forms, else as code for the CPU; on a GPU as its\n"
          "code. The host evaluates the other operators.";
 }
 
@@ -53,7 +53,7 @@ std::string markdown(const std::vector<runtime::OperatorSupport> &operators, con
   }
   std::string text = "# Operators\n\nWhat is read of ONNX models, and where it runs. Written by `" + command +
                      "`; a test compares.\n`tilewright check MODEL` says the same of the nodes of a model, with reasons.\n\n" + note +
-                     " `kernels`: some form of the operator\nbecomes one; [import.md](import.md) says what happens to the others.\n\n"
+                     " `kernels`: some form of the operator becomes one;\n[import.md](import.md) says what happens to the others.\n\n"
                      "| domain | operators | with kernels |\n|---|---|---|\n";
   for (const auto &[domain, count] : counts)
     text += "| `" + domain + "` | " + std::to_string(count.second) + " | " + std::to_string(count.first) + " |\n";
