@@ -862,7 +862,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   say(options.across != "all", "across " + options.across);
   say(options.math != graph::Math::Exact, std::string(graph::kMathNames[size_t(options.math)]) + " math");
   if (!options.machine.empty()) {
-    StatusOr<timing::MachineParams> machine = loadMachine(options.machine, options.overrides, network.notes, &network.technology);
+    StatusOr<timing::MachineParams> machine =
+        loadMachine(options.machine, options.overrides, network.notes, &network.technology);
     if (!machine)
       return machine.error();
     network.machine = std::move(*machine);
@@ -887,8 +888,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
     network.precision = module->precision;
     return network;
   }
-  StatusOr<Compilation> compilation = needsMachine ? compileFastest(*module, network, options)
-                                                   : compileImported(*module, network, options.oneProgram);
+  StatusOr<Compilation> compilation =
+      needsMachine ? compileFastest(*module, network, options) : compileImported(*module, network, options.oneProgram);
   if (!compilation)
     return compilation.error();
   if (Status status = compileLibraries(*module, *compilation); !status)
@@ -977,9 +978,9 @@ StatusOr<CpuNetwork> runtime::loadOnCpu(const std::string &model, const NetworkO
   StatusOr<Module> module = lowerForHost(model, asked, &network.macs);
   if (!module)
     return module.error();
-  const bool isEvaluated = remainder || llvm::any_of(module->module->getOps<mlir::func::FuncOp>(), [](mlir::func::FuncOp kernel) {
-                             return kernel->hasAttr(graph::kEvaluatedAttr);
-                           });
+  const bool isEvaluated =
+      remainder || llvm::any_of(module->module->getOps<mlir::func::FuncOp>(),
+                                [](mlir::func::FuncOp kernel) { return kernel->hasAttr(graph::kEvaluatedAttr); });
   if (isEvaluated) { // step by step
     NetworkOptions steps = options;
     steps.machine.clear();
@@ -1048,7 +1049,8 @@ StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const Net
   for (auto kernel : module->module->getOps<mlir::func::FuncOp>())
     if (kernel->hasAttr(graph::kEvaluatedAttr)) {
       graph::FallbackOp node = *kernel.getOps<graph::FallbackOp>().begin();
-      return userError(model + ": " + graph::placeOf(node.getLoc()) + " is evaluated by 'tilewright run', and no code is made for it");
+      return userError(model + ": " + graph::placeOf(node.getLoc()) +
+                       " is evaluated by 'tilewright run', and no code is made for it");
     }
   auto describe = [](const std::vector<TensorSpec> &specs) {
     std::vector<cpu::BundleTensor> tensors;

@@ -33,7 +33,7 @@ namespace {
 class Partitioner {
 public:
   Partitioner(ModuleOp module, func::FuncOp mainFunction, const Target *networks)
-      : module(module), mainFunction(mainFunction), networks(networks) {}
+      : module(module), symbols(module), mainFunction(mainFunction), networks(networks) {}
   llvm::Expected<Partition> run();
 
 private:
@@ -57,6 +57,7 @@ private:
   }
 
   ModuleOp module;
+  SymbolTable symbols;
   func::FuncOp mainFunction;
   const Target *networks;
   Partition result;
@@ -91,7 +92,7 @@ void Partitioner::addNetwork(const Run &run, const Target &target) {
       if (llvm::any_of(value.getUsers(), [&](Operation *user) { return !members.contains(user); }))
         outputs.insert(value);
     if (auto call = dyn_cast<func::CallOp>(op))
-      kernels.push_back(module.lookupSymbol<func::FuncOp>(call.getCallee()));
+      kernels.push_back(symbols.lookup<func::FuncOp>(call.getCallee()));
   }
 
   Segment segment;
@@ -152,7 +153,7 @@ llvm::Expected<Partition> Partitioner::run() {
       run.push_back(&op);
       continue;
     }
-    auto kernel = module.lookupSymbol<func::FuncOp>(call.getCallee());
+    auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
     if (!kernel)
       return llvm::createStringError("@main calls @%s, which the module does not define", call.getCallee().str().c_str());
     auto name = kernel->getAttrOfType<StringAttr>(graph::kTargetAttr);

@@ -14,6 +14,7 @@
 #include "compiler/graph/transforms/Rewriting.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include <cmath>
 #include <functional>
@@ -246,7 +247,8 @@ private:
   DenseSet<Operation *> assigned;
   std::vector<Group> groups;
   llvm::StringSet<> names;
-  llvm::StringSet<> modelNodes; ///< of the ONNX model; empty: nobody said
+  llvm::StringMap<unsigned> suffixes; ///< the last that was tried for a name
+  llvm::StringSet<> modelNodes;       ///< of the ONNX model; empty: nobody said
 
   Place placeOf(Operation *op) {
     Place place;
@@ -588,8 +590,8 @@ private:
     if (name.empty() || llvm::isDigit(name.front()) || name == "main")
       name = "k_" + name;
     std::string unique = name;
-    for (unsigned i = 1; !names.insert(unique).second; ++i)
-      unique = name + "_" + std::to_string(i);
+    while (!names.insert(unique).second)
+      unique = name + "_" + std::to_string(++suffixes[name]);
     return unique;
   }
 
