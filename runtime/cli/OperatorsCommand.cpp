@@ -9,7 +9,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -18,8 +17,6 @@ using namespace tw::cli;
 using json = nlohmann::ordered_json;
 
 namespace {
-
-constexpr const char *kTargets[] = {"accel", "cpu", "gpu"};
 
 struct OperatorsArguments {
   std::string target, machine, jsonFile;
@@ -122,8 +119,7 @@ void cli::addOperatorsCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<OperatorsArguments>();
   CLI::App *command =
       app.add_subcommand("operators", "the ONNX operators that are read, and whether kernels or the host compute them");
-  command->add_option("--target", arguments->target, "for this target alone")
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kTargets), std::end(kTargets))));
+  command->add_option("--target", arguments->target, "for this target alone")->check(CLI::IsMember(runtime::targetNames()));
   command->add_option("--machine", arguments->machine,
                       "say what the array of this machine multiplies: a YAML file or a shipped name");
   command->add_option("--json", arguments->jsonFile, "write the list for programs; - is standard output");
