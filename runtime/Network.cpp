@@ -958,7 +958,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   say(options.across != "all", "across " + options.across);
   say(options.math != graph::Math::Exact, std::string(graph::kMathNames[size_t(options.math)]) + " math");
   if (!options.machine.empty()) {
-    StatusOr<timing::MachineParams> machine = loadMachine(options.machine, options.overrides, network.notes, &network.technology);
+    StatusOr<timing::MachineParams> machine =
+        loadMachine(options.machine, options.overrides, network.notes, &network.technology);
     if (!machine)
       return machine.error();
     network.machine = std::move(*machine);
@@ -988,8 +989,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
     network.precision = module->precision;
     return network;
   }
-  StatusOr<Compilation> compilation = needsMachine ? compileFastest(*module, network, options)
-                                                   : compileImported(*module, network, options.oneProgram);
+  StatusOr<Compilation> compilation =
+      needsMachine ? compileFastest(*module, network, options) : compileImported(*module, network, options.oneProgram);
   if (!compilation)
     return compilation.error();
   if (Status status = compileLibraries(*module, *compilation); !status)
@@ -1034,9 +1035,12 @@ StatusOr<OffloadCheck> runtime::checkOffload(const std::string &model, const Net
   if (auto types = main->getAttrOfType<mlir::ArrayAttr>(graph::kModelOperatorsAttr))
     for (auto [node, type] : llvm::zip(check.nodes, types.getAsRange<mlir::StringAttr>()))
       node.op = type.getValue().str();
-  if (main.getNumResults() > 0) // else nothing is known before a run
+  if (main.getNumResults() > 0) { // else nothing is known before a run
     if (llvm::Error error = pipeline::optimizeGraph(*module->module, module->options))
       return fromLlvm(std::move(error), model);
+    if (std::vector<graph::UnsupportedNode> nowhere = graph::findUnsupported(*module->module); !nowhere.empty())
+      return userError(model + ": " + graph::describeUnsupported(nowhere));
+  }
   std::vector<std::string> reads;
   for (const std::string &name : remainder.results)
     if (llvm::none_of(remainder.outputs, [&](const auto &port) { return port.name == name; }))
@@ -1075,9 +1079,9 @@ StatusOr<CpuNetwork> runtime::loadOnCpu(const std::string &model, const NetworkO
   StatusOr<Module> module = lowerForHost(model, asked, &network.macs);
   if (!module)
     return module.error();
-  const bool isEvaluated = remainder || llvm::any_of(module->module->getOps<mlir::func::FuncOp>(), [](mlir::func::FuncOp kernel) {
-                             return kernel->hasAttr(graph::kEvaluatedAttr);
-                           });
+  const bool isEvaluated =
+      remainder || llvm::any_of(module->module->getOps<mlir::func::FuncOp>(),
+                                [](mlir::func::FuncOp kernel) { return kernel->hasAttr(graph::kEvaluatedAttr); });
   if (isEvaluated) { // step by step
     NetworkOptions steps = options;
     steps.machine.clear();
@@ -1146,7 +1150,8 @@ StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const Net
   for (auto kernel : module->module->getOps<mlir::func::FuncOp>())
     if (kernel->hasAttr(graph::kEvaluatedAttr)) {
       graph::FallbackOp node = *kernel.getOps<graph::FallbackOp>().begin();
-      return userError(model + ": " + graph::placeOf(node.getLoc()) + " is evaluated by 'tilewright run', and no code is made for it");
+      return userError(model + ": " + graph::placeOf(node.getLoc()) +
+                       " is evaluated by 'tilewright run', and no code is made for it");
     }
   auto describe = [](const std::vector<TensorSpec> &specs) {
     std::vector<cpu::BundleTensor> tensors;

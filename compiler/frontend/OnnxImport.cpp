@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/frontend/OnnxImport.h"
+#include "compiler/frontend/InlineFunctions.h"
 #include "compiler/frontend/OnnxNode.h"
 #include "compiler/frontend/OnnxTensor.h"
-#include "compiler/frontend/InlineFunctions.h"
 #include "compiler/graph/Messages.h"
 #include "compiler/graph/ModelNodes.h"
 #include "compiler/operators/Elements.h"
@@ -14,10 +14,10 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/IR/Verifier.h"
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <deque>
 #include <filesystem>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
 #include <limits>
 #include <memory>
@@ -525,7 +525,8 @@ void GraphImporter::readInputs(mlir::ModuleOp module) {
                                         mlir::FunctionType::get(&context, types, {}));
   module.push_back(function);
   mlir::Block *body = function.addEntryBlock();
-  builder.reset(new FunctionBuilder{mlir::OpBuilder::atBlockEnd(body), options.widenFloats, budget, folder, opsets, nullptr, {}});
+  builder.reset(
+      new FunctionBuilder{mlir::OpBuilder::atBlockEnd(body), options.widenFloats, budget, folder, opsets, nullptr, {}});
   for (auto [i, named] : llvm::enumerate(arguments)) {
     auto &[name, argument] = named;
     argument.value = body->getArgument(unsigned(i));
@@ -581,8 +582,8 @@ void GraphImporter::importOutputs() {
       continue;
     if (found == tensors.end())
       fail("is produced by no node");
-    if (options.remainder && (llvm::is_contained(found->second.shape, 0) ||
-                              (options.leavesConstantResults && found->second.constant))) {
+    if (options.remainder &&
+        (llvm::is_contained(found->second.shape, 0) || (options.leavesConstantResults && found->second.constant))) {
       leaveOutput(output.name());
       continue;
     }
@@ -625,7 +626,8 @@ void GraphImporter::leaveOutput(const std::string &name) {
   // A constant without elements: nothing computes it.
   const Tensor &tensor = tensors.find(name)->second;
   if (!tensor.constant)
-    throw ImportError{"output \"" + printable(name) + "\" has shape " + formatShape(tensor.shape) + ": every dim must be at least 1"};
+    throw ImportError{"output \"" + printable(name) + "\" has shape " + formatShape(tensor.shape) +
+                      ": every dim must be at least 1"};
   hostValues[name] = operators::Value(operators::toKind(*hostTensorOf(tensor).tensor, tensor.declared));
 }
 
@@ -680,7 +682,8 @@ void GraphImporter::fillRemainder() {
   auto made = std::make_shared<onnx::ModelProto>();
   *made->mutable_opset_import() = model.opset_import();
   for (const auto &[domain, version] : opsets)
-    if (llvm::none_of(made->opset_import(), [&, name = domain](const auto &opset) { return normalDomain(opset.domain()) == name; })) {
+    if (llvm::none_of(made->opset_import(),
+                      [&, name = domain](const auto &opset) { return normalDomain(opset.domain()) == name; })) {
       onnx::OperatorSetIdProto &opset = *made->add_opset_import();
       opset.set_domain(domain);
       opset.set_version(version);
@@ -754,12 +757,13 @@ std::vector<Tensor> GraphImporter::importResults(Node &node, const onnx::NodePro
   if (import != importTable().end()) {
     try {
       std::vector<Tensor> results = import->second(node);
-      auto fallback = results.empty() || !results[0].value ? graph::FallbackOp() : results[0].value.getDefiningOp<graph::FallbackOp>();
+      auto fallback =
+          results.empty() || !results[0].value ? graph::FallbackOp() : results[0].value.getDefiningOp<graph::FallbackOp>();
       if (!fallback) {
         node.checkAttrsUsed();
-        if (results.size() >= size_t(proto.output_size()) || llvm::none_of(llvm::seq(int(results.size()), proto.output_size()), [&](int i) {
-              return lastUse.count(proto.output(i)) != 0;
-            }))
+        if (results.size() >= size_t(proto.output_size()) ||
+            llvm::none_of(llvm::seq(int(results.size()), proto.output_size()),
+                          [&](int i) { return lastUse.count(proto.output(i)) != 0; }))
           return results;
         reason = "output " + std::to_string(results.size()) + " (\"" + printable(proto.output(int(results.size()))) +
                  "\") is read, which no kernel computes";
@@ -814,7 +818,8 @@ bool GraphImporter::readsOnlyConstants(const onnx::NodeProto &proto) const {
   return isKnown;
 }
 
-std::optional<std::vector<std::pair<std::string, operators::Value>>> GraphImporter::constantReads(const onnx::NodeProto &proto) {
+std::optional<std::vector<std::pair<std::string, operators::Value>>>
+GraphImporter::constantReads(const onnx::NodeProto &proto) {
   if (!readsOnlyConstants(proto))
     return std::nullopt;
   std::vector<std::pair<std::string, operators::Value>> reads;
@@ -868,7 +873,8 @@ void GraphImporter::defineValue(const std::string &name, const operators::Value 
   define(name, constantOf(*value.tensor, options.widenFloats));
 }
 
-std::optional<std::vector<std::pair<ElementKind, Shape>>> GraphImporter::resultTypes(const Node &node, const onnx::NodeProto &proto) {
+std::optional<std::vector<std::pair<ElementKind, Shape>>> GraphImporter::resultTypes(const Node &node,
+                                                                                     const onnx::NodeProto &proto) {
   const operators::Operator *host = operators::find(proto.domain(), proto.op_type());
   if (!host || host->isDynamic)
     return std::nullopt;
@@ -905,8 +911,8 @@ std::optional<std::vector<std::pair<ElementKind, Shape>>> GraphImporter::resultT
         continue;
       }
       const operators::Value &value = results[next++];
-      if (value.form != operators::Value::Form::Tensor || isHostOnly(value.tensor->type) || value.tensor->shape.size() > kMaxRank ||
-          llvm::is_contained(value.tensor->shape, 0))
+      if (value.form != operators::Value::Form::Tensor || isHostOnly(value.tensor->type) ||
+          value.tensor->shape.size() > kMaxRank || llvm::is_contained(value.tensor->shape, 0))
         return std::nullopt;
       types.emplace_back(imported(value.tensor->type), Shape(value.tensor->shape.begin(), value.tensor->shape.end()));
     }
@@ -1009,7 +1015,8 @@ void GraphImporter::refuseUnknown(mlir::ModuleOp module) {
   if (options.remainder) {
     for (const onnx::NodeProto *node : left)
       if (!operators::find(node->domain(), node->op_type()))
-        nowhere.push_back({nameOf(*node, 0), graph::operatorTitle(node->domain(), node->op_type()), "this operator is not supported"});
+        nowhere.push_back(
+            {nameOf(*node, 0), graph::operatorTitle(node->domain(), node->op_type()), "this operator is not supported"});
     if (nowhere.empty())
       return;
   }

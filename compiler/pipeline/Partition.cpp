@@ -38,7 +38,7 @@ namespace {
 class Partitioner {
 public:
   Partitioner(ModuleOp module, func::FuncOp mainFunction, const Target *networks)
-      : module(module), mainFunction(mainFunction), networks(networks) {}
+      : module(module), symbols(module), mainFunction(mainFunction), networks(networks) {}
   llvm::Expected<Partition> run();
 
 private:
@@ -78,6 +78,7 @@ private:
   }
 
   ModuleOp module;
+  SymbolTable symbols;
   func::FuncOp mainFunction;
   const Target *networks;
   Partition result;
@@ -114,7 +115,7 @@ void Partitioner::addNetwork(const Run &run, const Target &target) {
       if (llvm::any_of(value.getUsers(), [&](Operation *user) { return !members.contains(user); }))
         outputs.insert(value);
     if (auto call = dyn_cast<func::CallOp>(op))
-      kernels.push_back(module.lookupSymbol<func::FuncOp>(call.getCallee()));
+      kernels.push_back(symbols.lookup<func::FuncOp>(call.getCallee()));
   }
 
   Segment segment;

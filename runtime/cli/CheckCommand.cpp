@@ -1,8 +1,8 @@
 //===- CheckCommand.cpp - tilewright check --------------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "runtime/OffloadCheck.h"
 #include "runtime/Files.h"
+#include "runtime/OffloadCheck.h"
 #include "runtime/Report.h"
 #include "runtime/cli/Cli.h"
 

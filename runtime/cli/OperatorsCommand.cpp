@@ -9,7 +9,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -18,8 +17,6 @@ using namespace tw::cli;
 using json = nlohmann::ordered_json;
 
 namespace {
-
-constexpr const char *kTargets[] = {"accel", "cpu", "gpu"};
 
 struct OperatorsArguments {
   std::string target, machine, jsonFile;
@@ -40,7 +37,8 @@ std::string typeNote(const std::string &target, const std::string &machine, cons
     return "A network for a GPU has kernels alone.";
   if (target == "cpu")
     return "Kernels are code for the CPU; the host evaluates the other operators.";
-  return "Kernels run on the accelerator where the machine has their types and forms, else as code for the CPU; on a GPU as its "
+  return "Kernels run on the accelerator where the machine has their types and forms, else as code for the CPU; on a GPU as "
+         "its\n"
          "code. The host evaluates the other operators.";
 }
 
@@ -51,10 +49,11 @@ std::string markdown(const std::vector<runtime::OperatorSupport> &operators, con
     counts[op.domain].first += op.isKernel;
     ++counts[op.domain].second;
   }
-  std::string text = "# Operators\n\nWhat is read of ONNX models, and where it runs. Written by `" + command +
-                     "`; a test compares.\n`tilewright check MODEL` says the same of the nodes of a model, with reasons.\n\n" + note +
-                     " `kernels`: some form of the operator\nbecomes one; [import.md](import.md) says what happens to the others.\n\n"
-                     "| domain | operators | with kernels |\n|---|---|---|\n";
+  std::string text =
+      "# Operators\n\nWhat is read of ONNX models, and where it runs. Written by `" + command +
+      "`; a test compares.\n`tilewright check MODEL` says the same of the nodes of a model, with reasons.\n\n" + note +
+      " `kernels`: some form of the operator becomes one;\n[import.md](import.md) says what happens to the others.\n\n"
+      "| domain | operators | with kernels |\n|---|---|---|\n";
   for (const auto &[domain, count] : counts)
     text += "| `" + domain + "` | " + std::to_string(count.second) + " | " + std::to_string(count.first) + " |\n";
   text += "\n| operator | domain | runs as |\n|---|---|---|\n";
@@ -118,10 +117,11 @@ Status listOperators(const OperatorsArguments &arguments) {
 
 void cli::addOperatorsCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<OperatorsArguments>();
-  CLI::App *command = app.add_subcommand("operators", "the ONNX operators that are read, and whether kernels or the host compute them");
-  command->add_option("--target", arguments->target, "for this target alone")
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kTargets), std::end(kTargets))));
-  command->add_option("--machine", arguments->machine, "say what the array of this machine multiplies: a YAML file or a shipped name");
+  CLI::App *command =
+      app.add_subcommand("operators", "the ONNX operators that are read, and whether kernels or the host compute them");
+  command->add_option("--target", arguments->target, "for this target alone")->check(CLI::IsMember(runtime::targetNames()));
+  command->add_option("--machine", arguments->machine,
+                      "say what the array of this machine multiplies: a YAML file or a shipped name");
   command->add_option("--json", arguments->jsonFile, "write the list for programs; - is standard output");
   command->add_flag("--markdown", arguments->isMarkdown, "write docs/operators.md to standard output");
   command->callback([arguments, &action] { action = [arguments] { return listOperators(*arguments); }; });

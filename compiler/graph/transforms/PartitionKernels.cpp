@@ -14,6 +14,7 @@
 #include "compiler/graph/transforms/Rewriting.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include <cmath>
 #include <functional>
@@ -248,7 +249,8 @@ private:
   std::vector<Group> groups;
   llvm::StringSet<> names;
   DenseMap<Operation *, Place> left; ///< ops that another target has than the first that takes them
-  llvm::StringSet<> modelNodes; ///< of the ONNX model; empty: nobody said
+  llvm::StringMap<unsigned> suffixes; ///< the last that was tried for a name
+  llvm::StringSet<> modelNodes;       ///< of the ONNX model; empty: nobody said
 
   Place placeOf(Operation *op) {
     if (auto found = left.find(op); found != left.end())
@@ -727,8 +729,8 @@ private:
     if (name.empty() || llvm::isDigit(name.front()) || name == "main")
       name = "k_" + name;
     std::string unique = name;
-    for (unsigned i = 1; !names.insert(unique).second; ++i)
-      unique = name + "_" + std::to_string(i);
+    while (!names.insert(unique).second)
+      unique = name + "_" + std::to_string(++suffixes[name]);
     return unique;
   }
 

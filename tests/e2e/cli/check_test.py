@@ -225,7 +225,7 @@ class DocumentTest(CommandTest):
         """The models of docs/exporters.md are made by frameworks: only options are looked at."""
         for command in re.findall(r"^tilewright (.*)$", (SOURCE / "docs/exporters.md").read_text(), re.M):
             done = subprocess.run([BINARY, *command.split()], cwd=self.folder, capture_output=True, text=True)
-            self.assertIn("no such file", done.stderr)
+            self.assertRegex(done.stderr, "(?i)no such file")
             self.assertEqual(done.returncode, USER)
 
 

@@ -163,7 +163,7 @@ class UsageTest(CliTest):
         self.fails(message="subcommand is required")
 
     def test_unknown_commands_options_and_values(self):
-        self.fails("fly", message=["unknown command 'fly'", "run, compile, compare, profile, verify, tune, quantize, hw, dram, ", "asm, disasm, doctor"])
+        self.fails("fly", message=["unknown command 'fly'", "run, compile, compare, profile, check, verify, tune, quantize, hw, dram, ", "asm, disasm, doctor, operators"])
         self.fails("run", "gemm:8x8x8:int8", "--fast", message="--fast")
         self.fails("run", "gemm:8x8x8:int8", "--model", "gates", message=["--model", "gates", "functional"])
         self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--schedule", "best", message=["--schedule", "best", "double_buffer"])
