@@ -558,9 +558,11 @@ Status refuseFallback(const Module &module, const Network &network) {
   for (auto kernel : copy->getOps<mlir::func::FuncOp>()) {
     auto name = kernel->getAttrOfType<mlir::StringAttr>(graph::kTargetAttr);
     auto reason = kernel->getAttrOfType<mlir::StringAttr>(graph::kReasonAttr);
-    if (!name || name.getValue() == targets.front()->name() || (reason && reason.getValue().starts_with(graph::kBetweenNodes)))
+    if (!name || name.getValue() == targets.front()->name() ||
+        (reason && reason.getValue().starts_with(graph::kBetweenNodes)))
       continue;
-    const std::string title = pipeline::targetNamed(name.getValue())->title().str(), why = reason ? reason.getValue().str() : "";
+    const std::string title = pipeline::targetNamed(name.getValue())->title().str(),
+                      why = reason ? reason.getValue().str() : "";
     auto nodes = kernel->getAttrOfType<mlir::ArrayAttr>(graph::kNodesAttr);
     if (!nodes || nodes.empty())
       kernels.push_back({kernel.getName().str(), title, why});
@@ -906,7 +908,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   say(options.across != "all", "across " + options.across);
   say(options.math != graph::Math::Exact, std::string(graph::kMathNames[size_t(options.math)]) + " math");
   if (!options.machine.empty()) {
-    StatusOr<timing::MachineParams> machine = loadMachine(options.machine, options.overrides, network.notes, &network.technology);
+    StatusOr<timing::MachineParams> machine =
+        loadMachine(options.machine, options.overrides, network.notes, &network.technology);
     if (!machine)
       return machine.error();
     network.machine = std::move(*machine);
@@ -934,8 +937,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
     network.precision = module->precision;
     return network;
   }
-  StatusOr<Compilation> compilation = needsMachine ? compileFastest(*module, network, options)
-                                                   : compileImported(*module, network, options.oneProgram);
+  StatusOr<Compilation> compilation =
+      needsMachine ? compileFastest(*module, network, options) : compileImported(*module, network, options.oneProgram);
   if (!compilation)
     return compilation.error();
   if (Status status = compileLibraries(*module, *compilation); !status)
@@ -979,9 +982,9 @@ StatusOr<CpuNetwork> runtime::loadOnCpu(const std::string &model, const NetworkO
   StatusOr<Module> module = lowerForHost(model, asked, &network.macs);
   if (!module)
     return module.error();
-  const bool isEvaluated = remainder || llvm::any_of(module->module->getOps<mlir::func::FuncOp>(), [](mlir::func::FuncOp kernel) {
-                             return kernel->hasAttr(graph::kEvaluatedAttr);
-                           });
+  const bool isEvaluated =
+      remainder || llvm::any_of(module->module->getOps<mlir::func::FuncOp>(),
+                                [](mlir::func::FuncOp kernel) { return kernel->hasAttr(graph::kEvaluatedAttr); });
   if (isEvaluated) { // step by step
     NetworkOptions steps = options;
     steps.machine.clear();
@@ -1050,7 +1053,8 @@ StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const Net
   for (auto kernel : module->module->getOps<mlir::func::FuncOp>())
     if (kernel->hasAttr(graph::kEvaluatedAttr)) {
       graph::FallbackOp node = *kernel.getOps<graph::FallbackOp>().begin();
-      return userError(model + ": " + graph::placeOf(node.getLoc()) + " is evaluated by 'tilewright run', and no code is made for it");
+      return userError(model + ": " + graph::placeOf(node.getLoc()) +
+                       " is evaluated by 'tilewright run', and no code is made for it");
     }
   auto describe = [](const std::vector<TensorSpec> &specs) {
     std::vector<cpu::BundleTensor> tensors;

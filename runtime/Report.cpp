@@ -617,7 +617,8 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
   document["targets"] = report.targets;
   document["offload"] = json::array();
   for (const Offload &entry : report.offload)
-    document["offload"].push_back({{"node", entry.node}, {"target", entry.target}, {"reason", entry.reason}, {"host_link_bytes", entry.hostLinkBytes}});
+    document["offload"].push_back(
+        {{"node", entry.node}, {"target", entry.target}, {"reason", entry.reason}, {"host_link_bytes", entry.hostLinkBytes}});
   const FallbackReport &fallback = report.fallback;
   document["fallback"] = {{"devices", fallback.devices},
                           {"kernels", fallback.kernels},

@@ -124,8 +124,8 @@ void Session::addCrossings(const StepEstimate &estimate, RunReport &report) cons
     report.fallback.linkCycles += crossing.cycles;
     if (options.trace)
       report.timeline.push_back({stats::TimelineStep::Kind::Link, nullptr, nullptr,
-                                 (crossing.toHost ? "to the host for " : "to the accelerator from ") + crossing.node, crossing.cycles,
-                                 crossing.bytes});
+                                 (crossing.toHost ? "to the host for " : "to the accelerator from ") + crossing.node,
+                                 crossing.cycles, crossing.bytes});
   }
 }
 
@@ -158,7 +158,8 @@ Status Session::runSteps(std::vector<HostTensor> &values, RunReport &report) {
       if (const std::string device = step.target->device().str(); !llvm::is_contained(report.fallback.devices, device))
         report.fallback.devices.push_back(device);
       report.fallback.seconds += launch->wallSeconds;
-      addHostTime(step.nodes.empty() ? step.kernel : llvm::join(step.nodes, ", "), estimates[i].bytes, estimates[i].cycles, report);
+      addHostTime(step.nodes.empty() ? step.kernel : llvm::join(step.nodes, ", "), estimates[i].bytes, estimates[i].cycles,
+                  report);
       continue;
     }
     ++report.programs;
@@ -199,7 +200,8 @@ Status Session::runRemainder(const std::vector<operators::Value> &inputs, std::v
   evaluator->observe([&](const onnx::NodeProto &node, uint64_t bytes, const std::vector<operators::Shape> &read,
                          const std::vector<operators::Shape> &computed) {
     const std::string name = !node.name().empty() ? node.name() : node.output_size() ? node.output(0) : node.op_type();
-    addHostTime(name, bytes, hostCycles(loaded.machine.host, bytes, pipeline::operationsOf(node, read, computed)), report);
+    addHostTime(name, bytes, hostCycles(loaded.machine.host, bytes, pipeline::operationsOf(node, read, computed)),
+                report);
   });
   const auto forget = llvm::make_scope_exit([&] { evaluator->observe(nullptr); });
   const auto begin = std::chrono::steady_clock::now();

@@ -33,7 +33,8 @@ void bindAttributes(onnx::NodeProto &node, const std::map<std::string, onnx::Att
 std::vector<int> inOrder(const onnx::GraphProto &graph);
 
 /// A model of one node: `inputs` are the names that it and graphs in it read.
-onnx::ModelProto modelOf(const onnx::NodeProto &node, const std::map<std::string, int64_t> &opsets, const std::vector<std::string> &inputs);
+onnx::ModelProto modelOf(const onnx::NodeProto &node, const std::map<std::string, int64_t> &opsets,
+                         const std::vector<std::string> &inputs);
 
 class Evaluator {
 public:
@@ -46,8 +47,8 @@ public:
 
   /// Told of each node that an operator has computed, nodes of graphs inside others included: the bytes that it has read and made, and shapes;
   /// of a sequence the elements of all its tensors.
-  using Observer =
-      std::function<void(const onnx::NodeProto &, uint64_t bytes, const std::vector<Shape> &inputs, const std::vector<Shape> &outputs)>;
+  using Observer = std::function<void(const onnx::NodeProto &, uint64_t bytes, const std::vector<Shape> &inputs,
+                                      const std::vector<Shape> &outputs)>;
   void observe(Observer told) { observer = std::move(told); }
 
   /// Runs the model's graph on its inputs in their order; results in the order of its outputs.
@@ -61,9 +62,11 @@ private:
   using Opsets = std::map<std::string, int64_t>;
 
   const Graph &prepared(const onnx::GraphProto &graph);
-  std::vector<Value> runGraph(const onnx::GraphProto &graph, std::vector<Value> arguments, const Scope *outer, const Opsets &opsets);
+  std::vector<Value> runGraph(const onnx::GraphProto &graph, std::vector<Value> arguments, const Scope *outer,
+                              const Opsets &opsets);
   void runNode(const onnx::NodeProto &node, Scope &scope, const Opsets &opsets);
-  std::vector<Value> runFunction(const onnx::FunctionProto &function, const onnx::NodeProto &node, std::vector<Value> arguments);
+  std::vector<Value> runFunction(const onnx::FunctionProto &function, const onnx::NodeProto &node,
+                                 std::vector<Value> arguments);
 
   std::shared_ptr<const onnx::ModelProto> owned;
   const onnx::ModelProto &model;

@@ -277,7 +277,7 @@ llvm::Expected<Partition> Partitioner::run() {
   for (BlockArgument argument : mainFunction.getArguments())
     result.inputs.push_back(number(argument));
   auto isReshape = [](Operation *op) { return mlir::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op); };
-  Run run, waiting; // what waits are no calls: the next call says whether they belong to the run
+  Run run, waiting;                // what waits are no calls: the next call says whether they belong to the run
   const Target *target = networks; // of the run
   auto flush = [&]() -> llvm::Error {
     Run after;

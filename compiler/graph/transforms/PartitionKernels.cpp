@@ -248,7 +248,7 @@ private:
   std::vector<Group> groups;
   llvm::StringSet<> names;
   DenseMap<Operation *, Place> left; ///< ops that another target has than the first that takes them
-  llvm::StringSet<> modelNodes; ///< of the ONNX model; empty: nobody said
+  llvm::StringSet<> modelNodes;      ///< of the ONNX model; empty: nobody said
 
   Place placeOf(Operation *op) {
     if (auto found = left.find(op); found != left.end())
@@ -416,7 +416,8 @@ private:
                                std::to_string(uint64_t(std::max(host - accelerator, 0.0)));
     SmallVector<Place> places;
     for (Operation *op : island) {
-      auto next = std::find_if(targets.begin() + 1, targets.end(), [&](const auto &target) { return target->reasonAgainst(op).empty(); });
+      auto next = std::find_if(targets.begin() + 1, targets.end(),
+                               [&](const auto &target) { return target->reasonAgainst(op).empty(); });
       if (next == targets.end())
         return;
       places.push_back({next->get(), reason});
