@@ -20,9 +20,7 @@ uint64_t runtime::linkCycles(const timing::HostParams &host, uint64_t bytes) {
 
 namespace {
 
-uint64_t bytesOf(const TensorSpec &spec) {
-  return uint64_t(elementCount(spec.shape)) * frontend::elementBytes(spec.stored());
-}
+uint64_t bytesOf(const TensorSpec &spec) { return uint64_t(elementCount(spec.shape)) * frontend::elementBytes(spec.stored()); }
 
 class Estimator {
 public:
@@ -79,7 +77,8 @@ private:
       return;
     isThere = true;
     const uint64_t bytes = bytesOf(network.values[value]);
-    step.crossings.push_back({value, toHost, bytes, linkCycles(network.machine.host, bytes), toHost ? reader : place.maker});
+    step.crossings.push_back(
+        {value, toHost, bytes, linkCycles(network.machine.host, bytes), toHost ? reader : place.maker});
   }
 
   void bringRemainder(StepEstimate &step) {

@@ -679,7 +679,8 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
   document["targets"] = report.targets;
   document["offload"] = json::array();
   for (const Offload &entry : report.offload)
-    document["offload"].push_back({{"node", entry.node}, {"target", entry.target}, {"reason", entry.reason}, {"host_link_bytes", entry.hostLinkBytes}});
+    document["offload"].push_back(
+        {{"node", entry.node}, {"target", entry.target}, {"reason", entry.reason}, {"host_link_bytes", entry.hostLinkBytes}});
   const FallbackReport &fallback = report.fallback;
   json calls = json::array();
   for (const FallbackReport::Call &call : fallback.calls)

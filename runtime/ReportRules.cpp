@@ -172,9 +172,11 @@ void Rules::fallback() {
     bytes += entry.at("host_link_bytes").get<uint64_t>();
   atMost("host_link_bytes of all nodes", bytes, fallback.at("host_link_bytes"));
   require(fallback.at("kernels") != 0 || (host == 0 && fallback.at("crossings") == 0), "host or link take time for no kernel");
-  require(fallback.at("crossings") != 0 || (link == 0 && fallback.at("host_link_bytes") == 0), "nothing crosses the link, but it takes time");
+  require(fallback.at("crossings") != 0 || (link == 0 && fallback.at("host_link_bytes") == 0),
+          "nothing crosses the link, but it takes time");
   if (report.contains("total_cycles"))
-    equal("estimated_total_cycles", fallback.at("estimated_total_cycles"), report.at("total_cycles").get<uint64_t>() + link + host);
+    equal("estimated_total_cycles", fallback.at("estimated_total_cycles"),
+          report.at("total_cycles").get<uint64_t>() + link + host);
 }
 
 /// The energy is told three times, by component, by layer and by engine: each time the same. Sums of doubles are compared.

@@ -129,8 +129,8 @@ void Session::addCrossings(const StepEstimate &estimate, RunReport &report) cons
     report.fallback.linkCycles += crossing.cycles;
     if (options.trace)
       report.timeline.push_back({stats::TimelineStep::Kind::Link, nullptr, nullptr,
-                                 (crossing.toHost ? "to the host for " : "to the accelerator from ") + crossing.node, crossing.cycles,
-                                 crossing.bytes});
+                                 (crossing.toHost ? "to the host for " : "to the accelerator from ") + crossing.node,
+                                 crossing.cycles, crossing.bytes});
   }
 }
 
@@ -164,7 +164,8 @@ Status Session::runSteps(std::vector<HostTensor> &values, RunReport &report) {
         report.fallback.devices.push_back(device);
       report.fallback.seconds += launch->wallSeconds;
       report.fallback.calls.push_back({step.kernel, step.target->title().str(), launch->wallSeconds, step.reads});
-      addHostTime(step.nodes.empty() ? step.kernel : llvm::join(step.nodes, ", "), estimates[i].bytes, estimates[i].cycles, report);
+      addHostTime(step.nodes.empty() ? step.kernel : llvm::join(step.nodes, ", "), estimates[i].bytes, estimates[i].cycles,
+                  report);
       continue;
     }
     ++report.programs;
@@ -340,7 +341,8 @@ Status Session::runRemainder(const std::vector<operators::Value> &inputs, std::v
   evaluator->observe([&](const onnx::NodeProto &node, uint64_t bytes, const std::vector<operators::Shape> &read,
                          const std::vector<operators::Shape> &computed) {
     const std::string name = !node.name().empty() ? node.name() : node.output_size() ? node.output(0) : node.op_type();
-    addHostTime(name, bytes, hostCycles(loaded.machine.host, bytes, pipeline::operationsOf(node, read, computed)), report);
+    addHostTime(name, bytes, hostCycles(loaded.machine.host, bytes, pipeline::operationsOf(node, read, computed)),
+                report);
   });
   const auto forget = llvm::make_scope_exit([&] { evaluator->observe(nullptr); });
   if (loaded.options && !loaded.options->machine.empty() && loaded.options->targets.empty())

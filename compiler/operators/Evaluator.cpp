@@ -82,8 +82,9 @@ template <typename Nodes> static std::vector<int> orderOf(const Nodes &nodes) {
   if (int(order.size()) != nodes.size()) {
     for (int i = 0; i < nodes.size(); ++i)
       if (waitsFor[size_t(i)] > 0)
-        throw Error{"node \"" + printable(nodes.Get(i).name().empty() && nodes.Get(i).output_size() ? nodes.Get(i).output(0)
-                                                                                                       : nodes.Get(i).name()) +
+        throw Error{"node \"" +
+                    printable(nodes.Get(i).name().empty() && nodes.Get(i).output_size() ? nodes.Get(i).output(0)
+                                                                                        : nodes.Get(i).name()) +
                     "\" needs its own result"};
   }
   return order;
@@ -345,7 +346,9 @@ void Evaluator::runNode(const onnx::NodeProto &node, Scope &scope, const Opsets 
         read = shapesOf(arguments, bytes);
       Call call(
           node, opset == opsets.end() ? 1 : opset->second, std::move(arguments),
-          [&](const onnx::GraphProto &graph, std::vector<Value> inner) { return runGraph(graph, std::move(inner), &scope, opsets); },
+          [&](const onnx::GraphProto &graph, std::vector<Value> inner) {
+            return runGraph(graph, std::move(inner), &scope, opsets);
+          },
           folder);
       op->evaluate(call);
       results = call.takeOutputs();
@@ -362,8 +365,8 @@ void Evaluator::runNode(const onnx::NodeProto &node, Scope &scope, const Opsets 
     if (error.message.rfind("node \"", 0) == 0)
       throw;
     const std::string name = !node.name().empty() ? node.name() : node.output_size() ? node.output(0) : "";
-    throw Error{"node \"" + printable(name) + "\" (" + (domain.empty() ? "" : printable(domain) + ":") + printable(node.op_type()) +
-                "): " + error.message};
+    throw Error{"node \"" + printable(name) + "\" (" + (domain.empty() ? "" : printable(domain) + ":") +
+                printable(node.op_type()) + "): " + error.message};
   } catch (const std::bad_alloc &) {
     throw Error{"node \"" + printable(node.output_size() ? node.output(0) : node.name()) + "\" (" + printable(node.op_type()) +
                 "): there is not enough memory"};

@@ -35,7 +35,8 @@ void bindAttributes(onnx::NodeProto &node, const std::map<std::string, onnx::Att
 std::vector<int> inOrder(const onnx::GraphProto &graph);
 
 /// A model of one node: `inputs` are the names that it and graphs in it read.
-onnx::ModelProto modelOf(const onnx::NodeProto &node, const std::map<std::string, int64_t> &opsets, const std::vector<std::string> &inputs);
+onnx::ModelProto modelOf(const onnx::NodeProto &node, const std::map<std::string, int64_t> &opsets,
+                         const std::vector<std::string> &inputs);
 
 /// A graph that is about to run, with all that it needs: who runs it faster gives the results. `graph` is the same object whenever it is the
 /// same graph; it holds no initializers that are not its own.
@@ -58,8 +59,8 @@ public:
   void offerTo(RunFaster faster) { runFaster = std::move(faster); }
   /// Told of each node that an operator has computed, nodes of graphs inside others included: the bytes that it has read and made, and shapes;
   /// of a sequence the elements of all its tensors.
-  using Observer =
-      std::function<void(const onnx::NodeProto &, uint64_t bytes, const std::vector<Shape> &inputs, const std::vector<Shape> &outputs)>;
+  using Observer = std::function<void(const onnx::NodeProto &, uint64_t bytes, const std::vector<Shape> &inputs,
+                                      const std::vector<Shape> &outputs)>;
   void observe(Observer told) { observer = std::move(told); }
 
   /// Runs the model's graph on its inputs in their order; results in the order of its outputs.
@@ -77,9 +78,11 @@ private:
   /// The graph's results, if someone runs it faster from a step on.
   std::optional<std::vector<Value>> offer(const onnx::GraphProto &graph, size_t step, const Scope &scope, const Opsets &opsets);
   const Graph &prepared(const onnx::GraphProto &graph);
-  std::vector<Value> runGraph(const onnx::GraphProto &graph, std::vector<Value> arguments, const Scope *outer, const Opsets &opsets);
+  std::vector<Value> runGraph(const onnx::GraphProto &graph, std::vector<Value> arguments, const Scope *outer,
+                              const Opsets &opsets);
   void runNode(const onnx::NodeProto &node, Scope &scope, const Opsets &opsets);
-  std::vector<Value> runFunction(const onnx::FunctionProto &function, const onnx::NodeProto &node, std::vector<Value> arguments);
+  std::vector<Value> runFunction(const onnx::FunctionProto &function, const onnx::NodeProto &node,
+                                 std::vector<Value> arguments);
 
   std::shared_ptr<const onnx::ModelProto> owned;
   const onnx::ModelProto &model;

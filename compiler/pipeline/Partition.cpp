@@ -156,7 +156,7 @@ llvm::Error Partitioner::findTargets() {
     auto call = dyn_cast<func::CallOp>(op);
     if (!call)
       continue;
-    auto kernel = module.lookupSymbol<func::FuncOp>(call.getCallee());
+    auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
     if (!kernel)
       return llvm::createStringError("@main calls @%s, which the module does not define", call.getCallee().str().c_str());
     auto name = kernel->getAttrOfType<StringAttr>(graph::kTargetAttr);
@@ -278,7 +278,7 @@ llvm::Expected<Partition> Partitioner::run() {
   for (BlockArgument argument : mainFunction.getArguments())
     result.inputs.push_back(number(argument));
   auto isReshape = [](Operation *op) { return mlir::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op); };
-  Run run, waiting; // what waits are no calls: the next call says whether they belong to the run
+  Run run, waiting;                // what waits are no calls: the next call says whether they belong to the run
   const Target *target = networks; // of the run
   auto flush = [&]() -> llvm::Error {
     Run after;
@@ -318,7 +318,7 @@ llvm::Expected<Partition> Partitioner::run() {
         return std::move(error);
     if (!next->compilesNetworks()) {
       auto call = cast<func::CallOp>(op);
-      addKernel(call, module.lookupSymbol<func::FuncOp>(call.getCallee()), *next);
+      addKernel(call, symbols.lookup<func::FuncOp>(call.getCallee()), *next);
       continue;
     }
     target = next;

@@ -157,7 +157,8 @@ StatusOr<runtime::NetworkOptions> ModelArguments::options(const std::vector<Tens
   if (isProgram && !explainFile.empty())
     return userError(model + " is a program already: --explain has nothing to tell");
   if (fallback == "gpu")
-    return userError("--fallback is gpu, but a GPU runs whole networks only (tilewright compile --target gpu), no kernels between programs: give "
+    return userError("--fallback is gpu, but a GPU runs whole networks only (tilewright compile --target gpu), no kernels "
+                     "between programs: give "
                      "cpu or none");
   runtime::NetworkOptions result = network;
   result.fallsBack = fallback == "cpu";

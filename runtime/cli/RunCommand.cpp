@@ -318,8 +318,9 @@ void cli::addRunCommand(CLI::App &app, Action &action) {
   command->add_option("--from", arguments->dumpFrom, "first cycle of the waves")->check(wholeNumber())->needs(dump);
   command->add_option("--to", arguments->dumpTo, "one past the last cycle of the waves")->check(wholeNumber())->needs(dump);
   addTechnology(*command, arguments->technology);
-  command->add_flag("--measure-host", arguments->measuresHost,
-                    "also tell the time that the host measured for nodes that fell back to it; what it is estimated to take stays");
+  command->add_flag(
+      "--measure-host", arguments->measuresHost,
+      "also tell the time that the host measured for nodes that fell back to it; what it is estimated to take stays");
   command->add_option("--json", arguments->jsonFile, "write the report for programs; - is standard output");
   command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
 }

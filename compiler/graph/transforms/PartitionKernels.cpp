@@ -418,7 +418,8 @@ private:
                                std::to_string(uint64_t(std::max(host - accelerator, 0.0)));
     SmallVector<Place> places;
     for (Operation *op : island) {
-      auto next = std::find_if(targets.begin() + 1, targets.end(), [&](const auto &target) { return target->reasonAgainst(op).empty(); });
+      auto next = std::find_if(targets.begin() + 1, targets.end(),
+                               [&](const auto &target) { return target->reasonAgainst(op).empty(); });
       if (next == targets.end())
         return;
       places.push_back({next->get(), reason});

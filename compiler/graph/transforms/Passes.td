@@ -128,6 +128,10 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
     a maximum over windows of a convolution's sums.
     A transpose behind a contraction, a window or element-by-element ops belongs to them if channels stay innermost.
 
+    Ops that the accelerator takes, and that stand with those that they read from and are read by between ops of other targets, go to the
+    next target where crossing the link to the host takes longer than the accelerator saves: of each tensor its latency and its bytes, against
+    what bytes and operations take on either side. The pass's own options have no link.
+
     Calls come as late as their readers allow, what the longest chain of kernels leads to first. But a result of more than half of the
     scratchpad that a matrix product alone reads as its rows is made right before that, so that both kernels can run side by side.
   }];

@@ -5,6 +5,7 @@
 Environment: TILEWRIGHT is the binary, TILEWRIGHT_SOURCE_DIR the source tree.
 """
 
+import collections
 import json
 import os
 import pathlib
@@ -32,6 +33,23 @@ COPY = """.machine tiny_8x8
 load dram_address=0 address=0 span=64 counts=[64,1,1,1,1] post=[0:1]
 store dram_address=0x400 address=0 span=64 counts=[64,1,1,1,1] wait=[0:1]
 halt
+"""
+
+# Two products on the accelerator, and between them, on the host, numbers of 64 bits, twice, with an op between that the accelerator has.
+HOST = """
+func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %w = graph.constant dense<0.01> : tensor<64x64xf32>
+  %0 = graph.matmul %x, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("first")
+  %1 = graph.cast %0 : (tensor<64x64xf32>) -> tensor<64x64xf64> loc("there")
+  %2 = graph.neg %1 : tensor<64x64xf64> loc("there")
+  %3 = graph.cast %2 : (tensor<64x64xf64>) -> tensor<64x64xf32> loc("back")
+  %4 = graph.relu %3 : tensor<64x64xf32> loc("island")
+  %5 = graph.cast %4 : (tensor<64x64xf32>) -> tensor<64x64xf64> loc("there2")
+  %6 = graph.neg %5 : tensor<64x64xf64> loc("there2")
+  %7 = graph.cast %6 : (tensor<64x64xf64>) -> tensor<64x64xf32> loc("back2")
+  %8 = graph.matmul %7, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("last")
+  return %8 : tensor<64x64xf32>
+}
 """
 
 # An NCHW image under a convolution, and two heads of attention; no transpose is a layer of its own.
@@ -440,8 +458,90 @@ class RunTest(CliTest):
         self.assertIn("int8", reasons["down"])
         self.assertGreater(report["fallback"]["host_link_bytes"], 0)
         self.assertLess(report["comparisons"][0]["max_error_of_range"], 1e-5)
-        self.fails("run", DIGITS / "digits_fp32.onnx", "--hw", "tiny_8x8", "--trace", "t.json", message="--trace needs a network")
+        self.assertEqual(sum(entry["host_link_bytes"] for entry in report["offload"]), report["fallback"]["host_link_bytes"])
         self.fails("compile", DIGITS / "digits_fp32.onnx", "--hw", "tiny_8x8", message="it is no single program")
+
+    def host_report(self, *arguments):
+        self.write("host.mlir", HOST)
+        out, _ = self.tilewright("run", "host.mlir", "--hw", "gemmini_16x16_fp32", "--json", "r.json", *arguments)
+        return json.loads((self.path / "r.json").read_text()), out
+
+    def test_host_and_link_are_estimated(self):
+        report, out = self.host_report()
+        fallback = report["fallback"]
+        # The first product's result to the host, and the last one's operand back: 900 cycles and 16 KiB at 15.754 bytes a cycle each.
+        self.assertEqual(fallback["crossings"], 2)
+        self.assertEqual(fallback["host_link_bytes"], 2 * 64 * 64 * 4)
+        self.assertEqual(fallback["estimated_link_cycles"], 2 * (900 + 1040))
+        self.assertGreater(fallback["estimated_host_cycles"], 0)
+        self.assertEqual(fallback["estimated_total_cycles"],
+                         report["total_cycles"] + fallback["estimated_link_cycles"] + fallback["estimated_host_cycles"])
+        self.assertIsNone(fallback["measured_seconds"])
+        self.assertEqual(sorted(entry["host_link_bytes"] for entry in report["offload"])[-3:], [0, 16384, 16384])
+        self.assertIn("host link (not in the cycles above): 2 tensors, 32.0 KiB, 3,880 cycles = 0.0039 ms estimated", out)
+        self.assertIn("accelerator, link and host one after the other: ", out)
+        self.assertNotIn("measured", out)
+        again, _ = self.host_report()
+        for one in (report, again):
+            for key in ("compile_wall_seconds", "simulate_wall_seconds", "cycles_per_wall_second", "peak_memory_bytes"):
+                del one[key]
+        self.assertEqual(again, report)
+        measured, out = self.host_report("--measure-host")
+        self.assertGreater(measured["fallback"]["measured_seconds"], 0)
+        self.assertEqual(measured["fallback"]["estimated_host_cycles"], fallback["estimated_host_cycles"])
+        self.assertIn("host measured: ", out)
+
+    def test_keys_of_host_and_link_change_estimates_alone(self):
+        report, _ = self.host_report()
+        slow, _ = self.host_report("--set", "host_link.latency_cycles=5000", "--set", "host_link.bytes_per_cycle=1/2", "--set", "host.operations_per_cycle=1/8")
+        self.assertEqual(slow["fallback"]["estimated_link_cycles"], 2 * (5000 + 2 * 16384))
+        self.assertGreater(slow["fallback"]["estimated_host_cycles"], report["fallback"]["estimated_host_cycles"])
+        self.assertEqual(slow["fallback"]["host_link_bytes"], report["fallback"]["host_link_bytes"])
+        self.assertEqual(slow["total_cycles"], report["total_cycles"])
+        self.assertEqual(slow["layers"], report["layers"])
+
+    def test_what_stands_between_nodes_on_the_host_stays_there(self):
+        report, _ = self.host_report()
+        self.assertEqual(report["programs"], 2)
+        island = next(entry for entry in report["offload"] if entry["node"] == "island")
+        self.assertEqual(island["target"], "cpu")
+        self.assertIn("between nodes on the host: crossing would take 3880 cycles", island["reason"])
+        # A host that is slow enough is worth two crossings.
+        slow, _ = self.host_report("--set", "host.bytes_per_cycle=1")
+        self.assertEqual(slow["programs"], 3)
+        self.assertEqual(slow["fallback"]["crossings"], 4)
+        self.assertEqual(next(entry["target"] for entry in slow["offload"] if entry["node"] == "island"), "accelerator")
+
+    def test_host_and_link_are_tracks_of_the_timeline(self):
+        report, _ = self.host_report("--trace", "t.json")
+        events = json.loads((self.path / "t.json").read_text())["traceEvents"]
+        tracks = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+        spans = collections.defaultdict(list)
+        for event in events:
+            if event["ph"] == "X":
+                spans[tracks[event["tid"]]].append((event["ts"], event["ts"] + event["dur"]))
+        fallback = report["fallback"]
+        for track, cycles in [("host", fallback["estimated_host_cycles"]), ("link", fallback["estimated_link_cycles"])]:
+            self.assertEqual(sum(end - begin for begin, end in spans[track]), cycles)
+        # One after the other: the programs, and between them what link and host do.
+        steps = sorted(spans["host"] + spans["link"])
+        path = sorted(spans["critical path"])
+        for (_, end), (begin, _) in zip(steps, steps[1:]):
+            self.assertLessEqual(end, begin)
+        for begin, end in path:
+            self.assertTrue(end <= steps[0][0] or begin >= steps[-1][1], (begin, end))
+        self.assertTrue(path[0][1] <= steps[0][0] and path[-1][0] >= steps[-1][1])
+        self.assertLessEqual(max(end for _, end in path), fallback["estimated_total_cycles"])
+
+    def test_fallback_can_be_refused(self):
+        self.write("host.mlir", HOST)
+        run = ["run", "host.mlir", "--hw", "gemmini_16x16_fp32", "--fallback"]
+        self.fails(*run, "none", message=["accelerator does not take 4 nodes, and --fallback is none:", "  there: ", "  back: ", "  there2: ", "  back2: ",
+                                          "the machine has no element type f64"])
+        self.fails(*run, "gpu", message=["--fallback is gpu", "cpu or none"])
+        self.fails(*run, "tpu", message="--fallback")
+        self.tilewright("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--fallback", "none")
+        self.fails("run", DIGITS / "digits_fp32.onnx", "--hw", "tiny_8x8", "--fallback", "none", message=["  down: ", "int8"])
 
     def test_an_assembler_program(self):
         self.write("copy.tasm", COPY)

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "hw-configs/Schema.h"
 #include "hw-configs/Machine.h"
+#include "isa/timing/Digest.h"
 
 #include <gtest/gtest.h>
 
@@ -90,4 +91,26 @@ TEST(SchemaTest, AnOverrideIsReadBackAsTheParameter) {
   EXPECT_EQ(found["scratchpads.weight.banks"], "2");
   EXPECT_EQ(found["dram.interleave_bank_groups"], "false");
   EXPECT_EQ(found["array.type"], "int8");
+}
+
+/// The defaults of host and link are times, whatever the clock.
+TEST(SchemaTest, HostAndLinkHaveDefaultsAndAreInNoDigest) {
+  const auto machine = loadMachine("tiny_8x8"), half = loadMachine("tiny_8x8", {"clock_mhz=500"});
+  ASSERT_TRUE(bool(machine) && bool(half));
+  EXPECT_EQ(machine->host.linkLatencyCycles, 900u);
+  EXPECT_EQ(half->host.linkLatencyCycles, 450u);
+  EXPECT_DOUBLE_EQ(machine->host.linkBytes.perCycle(), 15.754);
+  EXPECT_DOUBLE_EQ(half->host.linkBytes.perCycle(), 2 * 15.754);
+  EXPECT_DOUBLE_EQ(machine->host.memoryBytes.perCycle(), 19.2);
+  EXPECT_DOUBLE_EQ(machine->host.operations.perCycle(), 48);
+  const auto other = loadMachine("tiny_8x8", {"host_link.bytes_per_cycle=64/3", "host_link.latency_cycles=0",
+                                              "host.bytes_per_cycle=5", "host.operations_per_cycle=1/2"});
+  ASSERT_TRUE(bool(other)) << other.message();
+  EXPECT_EQ(other->host.linkBytes.numerator, 64u);
+  EXPECT_EQ(other->host.linkBytes.denominator, 3u);
+  EXPECT_EQ(other->host.linkLatencyCycles, 0u);
+  EXPECT_EQ(other->host.operations.denominator, 2u);
+  EXPECT_EQ(tw::timing::architecturalDigest(*other), tw::timing::architecturalDigest(*machine));
+  EXPECT_EQ(tw::timing::timingDigest(*other), tw::timing::timingDigest(*machine));
+  EXPECT_FALSE(bool(loadMachine("tiny_8x8", {"host_link.bytes_per_cycle=0"})));
 }

@@ -22,17 +22,20 @@ class PartitionTest : public testing::Test {
 protected:
   PartitionTest() {
     mlir::DialectRegistry registry;
-    registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::tensor::TensorDialect>();
+    registry
+        .insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::tensor::TensorDialect>();
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
   }
 
   /// Kernels whose names begin with a are for the accelerator, those that begin with h for the host. `body` is that of a @main of %x and %y.
   mlir::OwningOpRef<mlir::ModuleOp> parse(const std::vector<std::string> &kernels, const std::string &body) {
-    std::string text = "func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {\n" + body + "}\n";
+    std::string text =
+        "func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {\n" + body + "}\n";
     for (const std::string &kernel : kernels)
       text += "func.func private @" + kernel + "(%v: tensor<4xf32>) -> tensor<4xf32> attributes {tilewright.target = \"" +
-              (kernel[0] == 'a' ? "accel" : "cpu") + "\", tilewright.nodes = [\"" + kernel + "\"]} { return %v : tensor<4xf32> }\n";
+              (kernel[0] == 'a' ? "accel" : "cpu") + "\", tilewright.nodes = [\"" + kernel +
+              "\"]} { return %v : tensor<4xf32> }\n";
     return mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   }
 
@@ -113,7 +116,8 @@ TEST_F(PartitionTest, ProductsCountTheirMultiplyAccumulates) {
       return %p : tensor<3x7xf32>
     }
     func.func @nothing(%a: tensor<3x5xf32>) -> tensor<3x5xf32> { return %a : tensor<3x5xf32> }
-  )", &context);
+  )",
+                                                        &context);
   ASSERT_TRUE(module);
   EXPECT_EQ(operationsOf(module->lookupSymbol<mlir::func::FuncOp>("product")), 3u * 5 * 7);
   EXPECT_EQ(operationsOf(module->lookupSymbol<mlir::func::FuncOp>("nothing")), 15u);

@@ -99,7 +99,8 @@ TEST(HostEstimateTest, WhatStaysOnOneSideDoesNotCross) {
 TEST(HostEstimateTest, ATensorCrossesOnce) {
   Network network = networkOf(6, 8);
   network.inputs = {0};
-  network.steps = {program({0}, {1}), reshape(1, 2), kernel("a", 1, {2}, {3}), kernel("b", 1, {1}, {4}), program({3, 1, 0}, {5})};
+  network.steps = {program({0}, {1}), reshape(1, 2), kernel("a", 1, {2}, {3}), kernel("b", 1, {1}, {4}),
+                   program({3, 1, 0}, {5})};
   EXPECT_EQ(linkBytes(estimateSteps(network)), (std::vector<uint64_t>{0, 0, 32, 0, 32, 0}));
 }
 

@@ -78,7 +78,16 @@ json soundReport() {
              {"stalls", {{"operand_cycles", 15}, {"starved_cycles", 5}}}}}},
           {"layers", {first, group}},
           {"targets", {"accelerator", "cpu"}},
-          {"offload", {{{"node", "n"}, {"target", "accelerator"}, {"reason", "layer a"}}}}};
+          {"offload",
+           {{{"node", "n"}, {"target", "accelerator"}, {"reason", "layer a"}, {"host_link_bytes", 0}},
+            {{"node", "m"}, {"target", "cpu"}, {"reason", "no engine"}, {"host_link_bytes", 64}}}},
+          {"fallback",
+           {{"kernels", 1},
+            {"estimated_host_cycles", 7},
+            {"crossings", 2},
+            {"host_link_bytes", 64},
+            {"estimated_link_cycles", 20},
+            {"estimated_total_cycles", 127}}}};
 }
 
 } // namespace
@@ -130,6 +139,11 @@ TEST(ReportRulesTest, EveryWrongNumberIsFound) {
       {"/energy/events/dram_fetch_bursts", [](json &r) { r["energy"]["events"]["dram_fetch_bursts"] = 1; }},
       {"/offload/0/target", [](json &r) { r["offload"][0]["target"] = "nowhere"; }},
       {"/offload/0/reason", [](json &r) { r["offload"][0]["reason"] = ""; }},
+      {"/offload/1/host_link_bytes", [](json &r) { r["offload"][1]["host_link_bytes"] = 65; }},
+      {"/fallback/kernels", [](json &r) { r["fallback"]["kernels"] = 0; }},
+      {"/fallback/crossings", [](json &r) { r["fallback"]["crossings"] = 0; }},
+      {"/fallback/estimated_host_cycles", [](json &r) { r["fallback"]["estimated_host_cycles"] = 8; }},
+      {"/fallback/estimated_total_cycles", [](json &r) { r["fallback"]["estimated_total_cycles"] = 126; }},
   };
   for (const auto &[what, change] : wrongs) {
     json report = soundReport();

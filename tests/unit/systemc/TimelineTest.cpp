@@ -146,4 +146,44 @@ TEST(TimelineTest, SlicesOfATrackNest) {
   }
 }
 
+// Two programs with a step of the host between them, which a tensor crosses to and from.
+TEST(TimelineTest, ProgramsStandOneBehindTheOther) {
+  auto program = std::make_shared<isa::Program>(assemble({"store dram_address=0x1000 span=64 counts=[64,1,1,1,1]", "halt"}));
+  core::MachineState state(smallMachine());
+  ASSERT_FALSE(state.load(*program));
+  systemc::SimOptions options;
+  options.trace = true;
+  auto result = std::make_shared<const stats::SimResult>(run(*program, state, options));
+  using Kind = stats::TimelineStep::Kind;
+  const stats::TimelineStep ran{Kind::Program, program, result, "", 0, 0};
+  std::ostringstream text;
+  stats::writeTimeline(text, "a machine",
+                       {ran,
+                        {Kind::Link, nullptr, nullptr, "to the host", 7, 64},
+                        {Kind::Host, nullptr, nullptr, "node", 11, 128},
+                        {Kind::Host, nullptr, nullptr, "no time", 0, 0},
+                        ran});
+  const json trace = json::parse(text.str());
+  EXPECT_EQ(trace["otherData"]["total_cycles"], 2 * result->totalCycles + 18);
+  std::map<std::string, std::vector<std::pair<uint64_t, uint64_t>>> slices;
+  std::map<int, std::string> tracks;
+  for (const json &event : trace["traceEvents"]) {
+    if (event["ph"] == "X")
+      slices[event["name"]].push_back({event["ts"], event["dur"]});
+    if (event["ph"] == "M" && event["name"] == "thread_name")
+      EXPECT_TRUE(tracks.emplace(event["tid"], event["args"]["name"]).second);
+  }
+  using Slices = std::vector<std::pair<uint64_t, uint64_t>>;
+  EXPECT_EQ(slices["to the host"], (Slices{{result->totalCycles, 7}}));
+  EXPECT_EQ(slices["node"], (Slices{{result->totalCycles + 7, 11}}));
+  EXPECT_EQ(slices.count("no time"), 0u);
+  ASSERT_EQ(slices["store"].size(), 2u);
+  EXPECT_EQ(slices["store"][1].first, slices["store"][0].first + result->totalCycles + 18);
+  std::vector<std::string> last;
+  for (const auto &[track, name] : tracks)
+    last.push_back(name);
+  ASSERT_GE(last.size(), 2u);
+  EXPECT_EQ(std::vector<std::string>(last.end() - 2, last.end()), (std::vector<std::string>{"host", "link"}));
+}
+
 } // namespace
