@@ -25,10 +25,13 @@ using Tensors = std::vector<Tensor>;
 // Shared
 //===----------------------------------------------------------------------===//
 
-/// What is computed of constants alone is the host's.
+/// What is computed of constants alone, or of no elements, is the host's.
 template <Tensors (*import)(Node &)> static Tensors composed(Node &n) {
   if (n.allConstant())
     n.inexpressible("all of its inputs are constants");
+  for (size_t i = 0; i < n.numInputs(); ++i)
+    if (n.has(i) && llvm::is_contained(n.input(i, "").shape, 0))
+      n.inexpressible("input " + llvm::Twine(i) + " has shape " + formatShape(n.input(i, "").shape) + ", no element");
   return import(n);
 }
 
