@@ -25,10 +25,13 @@ using Tensors = std::vector<Tensor>;
 // Shared
 //===----------------------------------------------------------------------===//
 
-/// What is computed of constants alone is the host's.
+/// What is computed of constants alone, or of no elements, is the host's.
 template <Tensors (*import)(Node &)> static Tensors composed(Node &n) {
   if (n.allConstant())
     n.inexpressible("all of its inputs are constants");
+  for (size_t i = 0; i < n.numInputs(); ++i)
+    if (n.has(i) && llvm::is_contained(n.input(i, "").shape, 0))
+      n.inexpressible("input " + llvm::Twine(i) + " has shape " + formatShape(n.input(i, "").shape) + ", no element");
   return import(n);
 }
 
@@ -240,6 +243,12 @@ static void requireFloatStash(Node &n) {
     n.inexpressible("stash_type is not float");
 }
 
+/// Means and deviations are of float, whatever the input is of.
+static void requireFloatMoments(const Node &n, bool wants) {
+  if (wants && n.input(0, "X").declared != ElementKind::F32)
+    n.inexpressible("its mean or deviation is wanted, which is of float");
+}
+
 static Tensors importGroupNormalization(Node &n) {
   n.checkInputCount(3, 3);
   requireFloats(n, {1, 2});
@@ -282,6 +291,7 @@ static Tensors importRmsNormalization(Node &n) {
   requireBroadcast(n, scale, "scale", inner);
   Normal normal = normalise(n, x, axesFrom(axis, x.rank()), epsilon, false);
   Tensors results{mul(n, normal.y, scale)};
+  requireFloatMoments(n, n.wants(1));
   if (n.wants(1))
     results.push_back(div(n, scalarLike(x, 1), normal.deviation));
   return results;
@@ -304,6 +314,7 @@ template <bool hasMean> static Tensors importSkipNormalization(Node &n) {
   Tensors results{mul(n, normal.y, gamma)};
   if (hasMean)
     results[0] = withBias(n, results[0], 3);
+  requireFloatMoments(n, n.wants(1) || n.wants(2));
   if (n.numOutputs() > 1) {
     if (!hasMean && n.wants(1))
       n.inexpressible("the mean is wanted, which is not computed");
@@ -317,8 +328,8 @@ template <bool hasMean> static Tensors importSkipNormalization(Node &n) {
 static Tensors importMeanVarianceNormalization(Node &n) {
   const Tensor &x = floatInput(n);
   std::vector<int64_t> axes = n.axes(n.intsAttr("axes", std::vector<int64_t>{0, 2, 3}), x.rank());
-  if (axes.empty())
-    n.inexpressible("a mean of no axes is not supported");
+  if (axes.empty() || x.kind == ElementKind::F16)
+    n.inexpressible("a mean of no axes, or of float16, is not supported");
   Tensor centred = sub(n, x, n.reduce("mean", x, axes, true));
   Tensor variance = n.reduce("mean", mul(n, centred, centred), axes, true);
   return {div(n, centred, add(n, n.emitUnary<graph::SqrtOp>(variance), 1e-9))};
@@ -734,8 +745,13 @@ static void addMask(Node &n, Scores &scores, const Shape &shape, int64_t past, E
     if (isCausal)
       scores.bias = constantBias(n, kind, {1, 1, shape[2], shape[3]},
                                  [&](int64_t, int64_t, int64_t i, int64_t j) { return isBehind(i, j) ? -kInfinity : 0; });
-    if (n.has(3))
-      addBias(n, scores, n.input(3, "attn_mask"), shape);
+    if (!n.has(3))
+      return;
+    if (const Tensor &mask = n.input(3, "attn_mask"); n.opset() >= 24 && mask.rank() > 0 && mask.shape.back() < shape[3])
+      n.inexpressible("attn_mask has shape " + formatShape(mask.shape) + ", shorter than the " + llvm::Twine(shape[3]) +
+                      " keys");
+    else
+      addBias(n, scores, mask, shape);
     return;
   }
   const Constant &mask = *n.constant(3, "attn_mask");
