@@ -254,9 +254,9 @@ Status run(const RunArguments &arguments) {
   report->measuresHost = arguments.measuresHost;
   if (Status status = compareAll(arguments, *expected, *report); !status)
     return status;
-  const runtime::Network &network = (*session)->network();
-  if (options.simulator.trace && !arguments.jsonFile.empty() && report->sim && network.isOneProgram())
-    report->memoryMap = runtime::memoryMap(*network.steps.front().program, network.machine, *report->sim);
+  const runtime::Network &compiled = (*session)->network();
+  if (options.simulator.trace && !arguments.jsonFile.empty() && report->sim && compiled.isOneProgram())
+    report->memoryMap = runtime::memoryMap(*compiled.steps.front().program, compiled.machine, *report->sim);
   if (Status status = writeResults(arguments, (*session)->network(), *report, outputs); !status)
     return status;
   if (arguments.jsonFile != "-")
