@@ -81,8 +81,12 @@ static void requireShape(const Node &n, const Tensor &x, llvm::StringRef name, A
   bool fits = x.shape.size() == shape.size();
   for (size_t i = 0; fits && i < shape.size(); ++i)
     fits = shape[i] == -1 || shape[i] == x.shape[i];
-  if (!fits)
-    n.fail(name + " has shape " + formatShape(x.shape) + ", expected " + formatShape(shape));
+  if (fits)
+    return;
+  std::string expected;
+  for (int64_t dim : shape)
+    expected += (expected.empty() ? "" : ", ") + (dim == -1 ? "any" : std::to_string(dim));
+  n.fail(name + " has shape " + formatShape(x.shape) + ", expected [" + expected + "]");
 }
 
 /// Fails unless `x` broadcasts to `shape`.
