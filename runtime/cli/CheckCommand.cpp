@@ -83,7 +83,7 @@ std::string summaryText(const OffloadCheck &check) {
   if (!operators.empty())
     text += "evaluated on the host, MACs not counted: " + joined({operators.begin(), operators.end()}) + "\n";
   if (check.lateNodes)
-    text += runtime::grouped(check.lateNodes) + " nodes run on the host when the kernels are done\n";
+    text += "nodes that run on the host when the kernels are done: " + runtime::grouped(check.lateNodes) + "\n";
   if (check.targets.size() > 1)
     text += "crossings between accelerator and host: " + runtime::grouped(check.crossings) + ", " +
             runtime::fixed(double(check.crossingBytes) / 1024, 1) + " KiB over the link\n";
