@@ -65,9 +65,9 @@ private:
   /// order first.
   Run callsFrom(const Target *first, const Run &calls) const;
   /// All ops of @main but its terminator, so that `calls` stand in this order and others before their first reader.
-  Run withOthers(const Run &calls) const;
+  Run withOthers(const Run &calls);
   /// All ops of @main but its terminator, in the order of segments.
-  Run inOrder() const;
+  Run inOrder();
   void addNetwork(const Run &run, const Target &target);
   void addKernel(func::CallOp call, func::FuncOp kernel, const Target &target);
   void addReshape(Operation *op) {
@@ -225,7 +225,7 @@ Partitioner::Run Partitioner::callsFrom(const Target *first, const Run &calls) c
   return order;
 }
 
-Partitioner::Run Partitioner::withOthers(const Run &calls) const {
+Partitioner::Run Partitioner::withOthers(const Run &calls) {
   Run order;
   llvm::DenseSet<Operation *> placed;
   auto place = [&](Operation *op) {
@@ -252,7 +252,7 @@ Partitioner::Run Partitioner::withOthers(const Run &calls) const {
   return order;
 }
 
-Partitioner::Run Partitioner::inOrder() const {
+Partitioner::Run Partitioner::inOrder() {
   Run given, calls;
   llvm::SmallSetVector<const Target *, 4> kinds;
   for (Operation &op : mainFunction.getBody().front().without_terminator()) {
