@@ -787,11 +787,11 @@ std::string describe(const MachineParams &machine) {
                  " controller, window of " + number(dram.window));
   }
   const timing::HostParams &host = machine.host;
-  line("host link", printed("%.2f", host.linkBytes.perCycle()) + " bytes/cycle = " +
-                        printed("%.2f", host.linkBytes.perCycle() * clockHz / 1e9) + " GB/s, " + number(host.linkLatencyCycles) +
-                        " cycles latency (for estimates)");
-  line("host", "memory " + printed("%.2f", host.memoryBytes.perCycle()) + " bytes/cycle = " +
-                   printed("%.2f", host.memoryBytes.perCycle() * clockHz / 1e9) + " GB/s, " +
+  line("host link", printed("%.2f", host.linkBytes.perCycle()) +
+                        " bytes/cycle = " + printed("%.2f", host.linkBytes.perCycle() * clockHz / 1e9) + " GB/s, " +
+                        number(host.linkLatencyCycles) + " cycles latency (for estimates)");
+  line("host", "memory " + printed("%.2f", host.memoryBytes.perCycle()) +
+                   " bytes/cycle = " + printed("%.2f", host.memoryBytes.perCycle() * clockHz / 1e9) + " GB/s, " +
                    printed("%.2f", host.operations.perCycle()) + " operations/cycle (for estimates)");
   char digests[80];
   std::snprintf(digests, sizeof digests, "architectural %016llx, timing %016llx",

@@ -217,13 +217,15 @@ std::vector<Key> makeSchema() {
   table.integer("control.semaphore_max_count", Need::Optional, "posts", 1, 65535, "largest count of a semaphore; default 63",
                 &MachineParams::semaphoreMax);
 
-  table.rate("host_link.bytes_per_cycle", "bytes per cycle",
-             "rate of the link between the host's memory and the accelerator's; default 15.754 GB/s (PCI Express 3.0, 16 lanes)",
-             [](MachineParams &machine) -> timing::Rate & { return machine.host.linkBytes; });
+  table.rate(
+      "host_link.bytes_per_cycle", "bytes per cycle",
+      "rate of the link between the host's memory and the accelerator's; default 15.754 GB/s (PCI Express 3.0, 16 lanes)",
+      [](MachineParams &machine) -> timing::Rate & { return machine.host.linkBytes; });
   bind(table.integer("host_link.latency_cycles", Need::Optional, "cycles", 0, 100000000,
                      "of each tensor that crosses the link; default 900 ns"),
        [](MachineParams &machine) -> uint32_t & { return machine.host.linkLatencyCycles; });
-  table.rate("host.bytes_per_cycle", "bytes per cycle", "rate of the host's memory; default 19.2 GB/s (one channel of DDR4-2400)",
+  table.rate("host.bytes_per_cycle", "bytes per cycle",
+             "rate of the host's memory; default 19.2 GB/s (one channel of DDR4-2400)",
              [](MachineParams &machine) -> timing::Rate & { return machine.host.memoryBytes; });
   table.rate("host.operations_per_cycle", "operations per cycle",
              "multiply-accumulates or elements that the host computes; default 48 in a nanosecond (16 in a cycle of 3 GHz)",

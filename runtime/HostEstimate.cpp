@@ -77,8 +77,7 @@ private:
       return;
     isThere = true;
     const uint64_t bytes = bytesOf(network.values[value]);
-    step.crossings.push_back(
-        {value, toHost, bytes, linkCycles(network.machine.host, bytes), toHost ? reader : place.maker});
+    step.crossings.push_back({value, toHost, bytes, linkCycles(network.machine.host, bytes), toHost ? reader : place.maker});
   }
 
   void bringRemainder(StepEstimate &step) {

@@ -610,8 +610,7 @@ Status refuseFallback(const Module &module, const Network &network) {
   for (auto kernel : copy->getOps<mlir::func::FuncOp>()) {
     auto name = kernel->getAttrOfType<mlir::StringAttr>(graph::kTargetAttr);
     auto reason = kernel->getAttrOfType<mlir::StringAttr>(graph::kReasonAttr);
-    if (!name || name.getValue() == targets.front()->name() ||
-        (reason && reason.getValue().starts_with(graph::kBetweenNodes)))
+    if (!name || name.getValue() == targets.front()->name() || (reason && reason.getValue().starts_with(graph::kBetweenNodes)))
       continue;
     const std::string title = pipeline::targetNamed(name.getValue())->title().str(),
                       why = reason ? reason.getValue().str() : "";

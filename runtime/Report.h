@@ -8,12 +8,12 @@
 #ifndef RUNTIME_REPORT_H
 #define RUNTIME_REPORT_H
 
+#include "compiler/operators/Value.h"
 #include "isa/Program.h"
 #include "runtime/MemoryMap.h"
 #include "runtime/Network.h"
 #include "runtime/Tensors.h"
 #include "runtime/energy/EnergyModel.h"
-#include "compiler/operators/Value.h"
 #include "simulator/stats/SimResult.h"
 #include "simulator/stats/Timeline.h"
 

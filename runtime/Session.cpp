@@ -256,15 +256,16 @@ static bool decidesShapes(const onnx::GraphProto &graph, const std::string &name
   return false;
 }
 
-std::optional<std::vector<operators::Value>> Session::runPart(const onnx::GraphProto &graph, const std::map<std::string, int64_t> &opsets,
-                                                              const std::vector<std::pair<std::string, operators::Value>> &inputs,
-                                                              RunReport &report) {
+std::optional<std::vector<operators::Value>>
+Session::runPart(const onnx::GraphProto &graph, const std::map<std::string, int64_t> &opsets,
+                 const std::vector<std::pair<std::string, operators::Value>> &inputs, RunReport &report) {
   constexpr size_t kMostParts = 64; // a part whose shapes change with every run is evaluated
   std::string key = std::to_string(reinterpret_cast<uintptr_t>(&graph));
   std::vector<operators::Value> arguments;
   std::vector<bool> isConstant;
   for (const auto &[name, value] : inputs) {
-    if (value.form != operators::Value::Form::Tensor || frontend::isHostOnly(value.tensor->type) || operators::countOf(*value.tensor) == 0)
+    if (value.form != operators::Value::Form::Tensor || frontend::isHostOnly(value.tensor->type) ||
+        operators::countOf(*value.tensor) == 0)
       return std::nullopt;
     isConstant.push_back(value.tensor->type == ElementKind::I64 && operators::countOf(*value.tensor) <= 64 &&
                          decidesShapes(graph, name));
@@ -341,8 +342,7 @@ Status Session::runRemainder(const std::vector<operators::Value> &inputs, std::v
   evaluator->observe([&](const onnx::NodeProto &node, uint64_t bytes, const std::vector<operators::Shape> &read,
                          const std::vector<operators::Shape> &computed) {
     const std::string name = !node.name().empty() ? node.name() : node.output_size() ? node.output(0) : node.op_type();
-    addHostTime(name, bytes, hostCycles(loaded.machine.host, bytes, pipeline::operationsOf(node, read, computed)),
-                report);
+    addHostTime(name, bytes, hostCycles(loaded.machine.host, bytes, pipeline::operationsOf(node, read, computed)), report);
   });
   const auto forget = llvm::make_scope_exit([&] { evaluator->observe(nullptr); });
   if (loaded.options && !loaded.options->machine.empty() && loaded.options->targets.empty())

@@ -47,7 +47,8 @@ private:
   Status runRemainder(const std::vector<operators::Value> &inputs, std::vector<HostTensor> results, RunReport &report);
   RunReport emptyReport() const;
   /// A part of the remainder with known inputs as a network of its own, compiled once for each set of shapes. Nothing if it cannot be compiled.
-  std::optional<std::vector<operators::Value>> runPart(const onnx::GraphProto &graph, const std::map<std::string, int64_t> &opsets,
+  std::optional<std::vector<operators::Value>> runPart(const onnx::GraphProto &graph,
+                                                       const std::map<std::string, int64_t> &opsets,
                                                        const std::vector<std::pair<std::string, operators::Value>> &inputs,
                                                        RunReport &report);
   /// Adds what crosses the link before a step.
@@ -65,7 +66,7 @@ private:
   std::unique_ptr<operators::Evaluator> evaluator; ///< of the remainder
   /// By graph, shapes of its inputs and values that decide shapes; null: it cannot be compiled.
   std::map<std::string, std::unique_ptr<Session>> parts;
-  std::vector<StepEstimate> estimates;             ///< of the steps, and of what the remainder reads
+  std::vector<StepEstimate> estimates; ///< of the steps, and of what the remainder reads
   /// Of all programs together; made by the first run that needs them.
   std::optional<energy::EnergyModel> energyModel;
   std::optional<energy::EventTable> events;

@@ -119,7 +119,10 @@ private:
                         std::to_string(kMostNested) + " deep"};
     const onnx::FunctionProto &function = *found->second;
     checkOpsets(function);
-    const std::string prefix = (!node.name().empty() ? node.name() : node.output_size() ? node.output(0) : node.op_type()) + "/";
+    const std::string prefix = (!node.name().empty() ? node.name()
+                                : node.output_size() ? node.output(0)
+                                                     : node.op_type()) +
+                               "/";
     const std::map<std::string, onnx::AttributeProto> given = operators::attributesOf(function, node);
     // Inputs that the call leaves out are left out inside; outputs that it does not name get names that nobody reads.
     Names names;

@@ -435,11 +435,10 @@ std::vector<Tensor> Node::emitFallback(ArrayRef<std::pair<ElementKind, Shape>> r
   if (std::adjacent_find(attributes.begin(), attributes.end(), [](auto x, auto y) { return x.getName() == y.getName(); }) !=
       attributes.end())
     fail("an attribute is given twice");
-  auto op =
-      b.create<graph::FallbackOp>(location, types, operands, b.getStringAttr(proto.op_type()), b.getStringAttr(proto.domain()),
-                                  b.getI64IntegerAttr(version), b.getDictionaryAttr(attributes),
-                                  b.getStringAttr(modelOf(names).SerializeAsString()), b.getDenseI32ArrayAttr(kinds),
-                                  b.getStringAttr(reason));
+  auto op = b.create<graph::FallbackOp>(location, types, operands, b.getStringAttr(proto.op_type()),
+                                        b.getStringAttr(proto.domain()), b.getI64IntegerAttr(version),
+                                        b.getDictionaryAttr(attributes), b.getStringAttr(modelOf(names).SerializeAsString()),
+                                        b.getDenseI32ArrayAttr(kinds), b.getStringAttr(reason));
   std::vector<Tensor> tensors;
   for (auto [result, value] : llvm::zip(results, op.getResults()))
     tensors.emplace_back(result.first, result.second, value);

@@ -63,7 +63,7 @@ struct FunctionBuilder {
   mlir::OpBuilder ops;
   bool widenFloats;
   graph::ConstantBudget &budget;
-  std::string folder;                     ///< of files that tensors of the model may name
+  std::string folder;                    ///< of files that tensors of the model may name
   std::map<std::string, int64_t> opsets; ///< of the model
   mlir::Operation *lastConstant = nullptr;
   /// One graph.constant per constant. The reference keeps the address from being reused.

@@ -199,9 +199,25 @@ std::map<std::string, Value> Evaluator::run(std::map<std::string, Value> inputs)
 }
 
 bool operators::isContraction(const onnx::NodeProto &node) {
-  static const std::set<std::string> types{
-      "Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "MatMul", "MatMulInteger", "QLinearMatMul", "Gemm", "LSTM", "GRU", "RNN",
-      "Attention", "FusedConv", "FusedGemm", "FusedMatMul", "QGemm", "MultiHeadAttention", "MatMulNBits", "DynamicQuantizeMatMul"};
+  static const std::set<std::string> types{"Conv",
+                                           "ConvTranspose",
+                                           "ConvInteger",
+                                           "QLinearConv",
+                                           "MatMul",
+                                           "MatMulInteger",
+                                           "QLinearMatMul",
+                                           "Gemm",
+                                           "LSTM",
+                                           "GRU",
+                                           "RNN",
+                                           "Attention",
+                                           "FusedConv",
+                                           "FusedGemm",
+                                           "FusedMatMul",
+                                           "QGemm",
+                                           "MultiHeadAttention",
+                                           "MatMulNBits",
+                                           "DynamicQuantizeMatMul"};
   return types.count(node.op_type()) != 0;
 }
 
@@ -231,7 +247,8 @@ const onnx::GraphProto &Evaluator::rest(const onnx::GraphProto &graph, size_t st
   return *entry;
 }
 
-std::optional<std::vector<Value>> Evaluator::offer(const onnx::GraphProto &graph, size_t step, const Scope &scope, const Opsets &opsets) {
+std::optional<std::vector<Value>> Evaluator::offer(const onnx::GraphProto &graph, size_t step, const Scope &scope,
+                                                   const Opsets &opsets) {
   const onnx::GraphProto &part = rest(graph, step);
   std::set<std::string> constants;
   for (const onnx::TensorProto &tensor : part.initializer())

@@ -40,8 +40,9 @@ onnx::ModelProto modelOf(const onnx::NodeProto &node, const std::map<std::string
 
 /// A graph that is about to run, with all that it needs: who runs it faster gives the results. `graph` is the same object whenever it is the
 /// same graph; it holds no initializers that are not its own.
-using RunFaster = std::function<std::optional<std::vector<Value>>(
-    const onnx::GraphProto &graph, const std::map<std::string, int64_t> &opsets, const std::vector<std::pair<std::string, Value>> &inputs)>;
+using RunFaster =
+    std::function<std::optional<std::vector<Value>>(const onnx::GraphProto &graph, const std::map<std::string, int64_t> &opsets,
+                                                    const std::vector<std::pair<std::string, Value>> &inputs)>;
 
 /// Whether the node multiplies and sums, so that compiled code is worth its compilation.
 bool isContraction(const onnx::NodeProto &node);

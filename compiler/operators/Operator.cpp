@@ -34,7 +34,8 @@ bool Call::hasAttr(const char *name) const { return attr(name) != nullptr; }
 
 namespace {
 /// The attribute if it is of `type`; null without it where there is a fallback.
-const onnx::AttributeProto *typed(const Call &call, const char *name, onnx::AttributeProto::AttributeType type, bool isOptional) {
+const onnx::AttributeProto *typed(const Call &call, const char *name, onnx::AttributeProto::AttributeType type,
+                                  bool isOptional) {
   const onnx::AttributeProto *found = call.attr(name);
   if (!found && !isOptional)
     call.fail(std::string("attribute ") + name + " is missing");

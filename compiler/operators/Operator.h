@@ -122,16 +122,16 @@ const Table &table();
 const Operator *find(const std::string &domain, const std::string &type);
 
 //===--- Families, a file each ---===//
-void addElementwise(Table &table);    ///< arithmetic, comparisons, logic, activations, bits, Where, Clip
-void addTypes(Table &table);          ///< Cast, CastLike, BitCast, QuantizeLinear and relatives
-void addMovement(Table &table);       ///< reshapes, slices, gathers, scatters, pads, constants, ranges
-void addReductions(Table &table);     ///< Reduce*, ArgMax, TopK, CumSum, Softmax, norms, losses, Unique, NonZero
-void addContractions(Table &table);   ///< MatMul, Gemm, Einsum, Conv*, pools, Det
-void addImages(Table &table);         ///< Resize, GridSample, RoiAlign, NonMaxSuppression, Col2Im, ImageDecoder
-void addRecurrent(Table &table);      ///< RNN, GRU, LSTM, Attention and relatives, states
-void addControlFlow(Table &table);    ///< If, Loop, Scan, sequences, optionals
-void addSignals(Table &table);        ///< DFT, STFT, windows, random numbers, strings, text
-void addRuntimeDomain(Table &table);  ///< com.microsoft
+void addElementwise(Table &table);     ///< arithmetic, comparisons, logic, activations, bits, Where, Clip
+void addTypes(Table &table);           ///< Cast, CastLike, BitCast, QuantizeLinear and relatives
+void addMovement(Table &table);        ///< reshapes, slices, gathers, scatters, pads, constants, ranges
+void addReductions(Table &table);      ///< Reduce*, ArgMax, TopK, CumSum, Softmax, norms, losses, Unique, NonZero
+void addContractions(Table &table);    ///< MatMul, Gemm, Einsum, Conv*, pools, Det
+void addImages(Table &table);          ///< Resize, GridSample, RoiAlign, NonMaxSuppression, Col2Im, ImageDecoder
+void addRecurrent(Table &table);       ///< RNN, GRU, LSTM, Attention and relatives, states
+void addControlFlow(Table &table);     ///< If, Loop, Scan, sequences, optionals
+void addSignals(Table &table);         ///< DFT, STFT, windows, random numbers, strings, text
+void addRuntimeDomain(Table &table);   ///< com.microsoft
 void addMachineLearning(Table &table); ///< ai.onnx.ml, ai.onnx.preview.training
 
 } // namespace tw::operators

@@ -174,6 +174,4 @@ void evaluateGridSample(Call &call) {
 
 } // namespace
 
-void operators::addSampling(Table &table) {
-  table[":GridSample"] = {evaluateGridSample, {}};
-}
+void operators::addSampling(Table &table) { table[":GridSample"] = {evaluateGridSample, {}}; }

@@ -36,7 +36,7 @@ struct Value {
   }
 
   Form form = Form::Empty;
-  std::shared_ptr<const HostTensor> tensor;                 ///< of Form::Tensor
+  std::shared_ptr<const HostTensor> tensor;           ///< of Form::Tensor
   std::shared_ptr<const std::vector<Value>> sequence; ///< of Form::Sequence
 };
 

@@ -68,7 +68,8 @@ llvm::Expected<HostKernels> HostKernels::takeFrom(ModuleOp module) {
                                      function.getName().str().c_str(), graph::kEvaluatedAttr.str().c_str());
     graph::FallbackOp op = *fallbacks.begin();
     ArrayRef<int32_t> kinds = op.getKinds();
-    if (kinds.size() != op->getNumOperands() + op->getNumResults() || size_t(model->graph().input_size()) != op->getNumOperands() ||
+    if (kinds.size() != op->getNumOperands() + op->getNumResults() ||
+        size_t(model->graph().input_size()) != op->getNumOperands() ||
         size_t(model->graph().node(0).output_size()) != op->getNumResults() ||
         llvm::any_of(kinds, [](int32_t kind) { return kind < 0 || frontend::isHostOnly(ElementKind(kind)); }))
       return llvm::createStringError("kernel @%s: the node, the operands and the kinds of its graph.fallback do not agree",
@@ -90,14 +91,16 @@ llvm::Expected<HostKernels> HostKernels::takeFrom(ModuleOp module) {
     for (Value returned : function.getBody().front().getTerminator()->getOperands()) {
       auto result = dyn_cast<OpResult>(returned);
       if (!result || result.getOwner() != op)
-        return llvm::createStringError("kernel @%s returns more than the results of its node", function.getName().str().c_str());
+        return llvm::createStringError("kernel @%s returns more than the results of its node",
+                                       function.getName().str().c_str());
       // The evaluator leaves out results without a name.
       int index = 0;
       for (unsigned i = 0; i < result.getResultNumber(); ++i)
         index += !node.output(int(i)).empty();
       ArrayRef<int64_t> shape = cast<RankedTensorType>(result.getType()).getShape();
       kernel->outputs.push_back({node.output(int(result.getResultNumber())).empty() ? -1 : index,
-                                 ElementKind(kinds[op->getNumOperands() + result.getResultNumber()]), {shape.begin(), shape.end()}});
+                                 ElementKind(kinds[op->getNumOperands() + result.getResultNumber()]),
+                                 {shape.begin(), shape.end()}});
     }
     kernel->evaluator = std::make_unique<operators::Evaluator>(std::move(model));
     taken.kernels[function.getName().str()] = std::move(kernel);
@@ -132,7 +135,8 @@ llvm::Error HostKernels::run(llvm::StringRef name, llvm::ArrayRef<HostTensor> in
       if (result.form != operators::Value::Form::Tensor || result.tensor->shape != expected.shape)
         return llvm::createStringError(
             "%s: its result is %s, but the model, or its other inputs, say it has shape %s", kernel.place.c_str(),
-            result.form == operators::Value::Form::Tensor ? ("of shape " + operators::textOf(result.tensor->shape)).c_str() : "no tensor",
+            result.form == operators::Value::Form::Tensor ? ("of shape " + operators::textOf(result.tensor->shape)).c_str()
+                                                          : "no tensor",
             operators::textOf(expected.shape).c_str());
       const ElementKind kept = output.type;
       const std::string title = output.name;

@@ -32,7 +32,8 @@ public:
   bool has(llvm::StringRef kernel) const;
   /// As KernelLibrary::run(). Errors say what the node found wrong with its inputs, or that its results are not of the types that are
   /// known of them.
-  llvm::Error run(llvm::StringRef kernel, llvm::ArrayRef<frontend::HostTensor> inputs, std::vector<frontend::HostTensor> &outputs);
+  llvm::Error run(llvm::StringRef kernel, llvm::ArrayRef<frontend::HostTensor> inputs,
+                  std::vector<frontend::HostTensor> &outputs);
 
 private:
   struct Kernel;

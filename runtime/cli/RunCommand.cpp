@@ -163,8 +163,7 @@ Status writeResults(const RunArguments &arguments, const runtime::Network &netwo
       return format.error();
     std::ostringstream timeline;
     if (network.isOneProgram())
-      stats::writeTimeline(timeline, *network.steps.front().program, *report.sim, *format,
-                           network.steps.front().plannedStarts);
+      stats::writeTimeline(timeline, *network.steps.front().program, *report.sim, *format, network.steps.front().plannedStarts);
     else
       stats::writeTimeline(timeline, report.machine.name.empty() ? "host" : report.machine.name, report.timeline, *format);
     if (Status status = files.add(arguments.traceFile, timeline.str()); !status)

@@ -29,8 +29,8 @@ using operators::Value;
 namespace {
 
 struct Arguments {
-  std::string folder, target = "host", inputs = "run", floatMachine = "gemmini_16x16_fp32", integerMachine = "gemmini_16x16_int8",
-              schedule = "pipelined";
+  std::string folder, target = "host", inputs = "run", floatMachine = "gemmini_16x16_fp32",
+                      integerMachine = "gemmini_16x16_int8", schedule = "pipelined";
   std::vector<std::string> only;
   unsigned shard = 0, shards = 1;
 };
@@ -61,7 +61,8 @@ std::vector<Value> bind(NodeTest &test, const std::string &which) {
                                            [&](const onnx::TensorProto &tensor) { return tensor.name() == inputs[i].name(); });
     if (isInitializer && value.form == Value::Form::Empty) // as models of IR version 3 have them
       continue;
-    const bool isConstant = isTensor(value) && (which == "constant" ? i > 0 : which == "exported" && shapes.count(inputs[i].name()));
+    const bool isConstant =
+        isTensor(value) && (which == "constant" ? i > 0 : which == "exported" && shapes.count(inputs[i].name()));
     if (isConstant) {
       *graph.add_initializer() = protoOf(*value.tensor, inputs[i].name());
       continue;
@@ -77,7 +78,8 @@ bool isOfBytes(const NodeTest &test) {
   bool isBytes = false;
   for (const std::vector<Value> *values : {&test.inputs, &test.outputs})
     for (const Value &value : *values)
-      isBytes |= isTensor(value) && (value.tensor->type == frontend::ElementKind::I8 || value.tensor->type == frontend::ElementKind::U8);
+      isBytes |= isTensor(value) &&
+                 (value.tensor->type == frontend::ElementKind::I8 || value.tensor->type == frontend::ElementKind::U8);
   return isBytes;
 }
 

@@ -248,7 +248,7 @@ private:
   DenseSet<Operation *> assigned;
   std::vector<Group> groups;
   llvm::StringSet<> names;
-  DenseMap<Operation *, Place> left; ///< ops that another target has than the first that takes them
+  DenseMap<Operation *, Place> left;  ///< ops that another target has than the first that takes them
   llvm::StringMap<unsigned> suffixes; ///< the last that was tried for a name
   llvm::StringSet<> modelNodes;       ///< of the ONNX model; empty: nobody said
 
