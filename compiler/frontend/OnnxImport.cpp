@@ -734,8 +734,9 @@ const Tensor *GraphImporter::lookup(const std::string &name) {
 
 std::vector<Tensor> GraphImporter::importResults(Node &node, const onnx::NodeProto &proto, const std::string &name) {
   if (node.domain().empty() && node.opset() < 7 && llvm::is_contained(kChangedInOpset7, node.type())) {
-    const bool isAsLater = (!node.hasAttr("broadcast") || node.type() == "Gemm" || node.intAttr("broadcast") == 0) && !node.hasAttr("axis") &&
-                           (!node.hasAttr("is_test") || node.intAttr("is_test") != 0) && node.type() != "Upsample";
+    const bool isAsLater = (!node.hasAttr("broadcast") || node.type() == "Gemm" || node.intAttr("broadcast") == 0) &&
+                           !node.hasAttr("axis") && (!node.hasAttr("is_test") || node.intAttr("is_test") != 0) &&
+                           node.type() != "Upsample";
     if (!isAsLater)
       throw ImportError{"this operator is of opset " + std::to_string(node.opset()) +
                         ", expected 7 or newer: convert the model"};

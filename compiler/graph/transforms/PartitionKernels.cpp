@@ -380,14 +380,15 @@ private:
         crossing += double(machine.linkLatency) + bytesOf(value) / machine.linkBytes;
     };
     for (Operation *op : island) {
-      const bool isContraction = roleOf(op) == Role::Contraction;
+      // Multiplying is what the accelerator is there for.
+      if (roleOf(op) == Role::Contraction)
+        return;
       const double operations = operationsOf(op);
       double bytes = 0;
       for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
         for (Value value : values)
           bytes += bytesOf(value);
-      accelerator += std::max(bytes / machine.dramBytes,
-                              operations / (isContraction ? double(machine.rows * machine.columns) : double(machine.columns)));
+      accelerator += std::max(bytes / machine.dramBytes, operations / double(machine.columns));
       host += std::max(bytes / machine.hostBytes, operations / machine.hostOperations);
       for (Value operand : op->getOperands()) {
         Value source = sourceOf(operand);

@@ -40,13 +40,13 @@ HOST = """
 func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
   %w = graph.constant dense<0.01> : tensor<64x64xf32>
   %0 = graph.matmul %x, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("first")
-  %1 = graph.cast %0 : (tensor<64x64xf32>) -> tensor<64x64xf64> loc("there")
-  %2 = graph.neg %1 : tensor<64x64xf64> loc("there")
-  %3 = graph.cast %2 : (tensor<64x64xf64>) -> tensor<64x64xf32> loc("back")
+  %1 = graph.cast %0 : (tensor<64x64xf32>) -> tensor<64x64xi64> loc("there")
+  %2 = graph.neg %1 : tensor<64x64xi64> loc("there")
+  %3 = graph.cast %2 : (tensor<64x64xi64>) -> tensor<64x64xf32> loc("back")
   %4 = graph.relu %3 : tensor<64x64xf32> loc("island")
-  %5 = graph.cast %4 : (tensor<64x64xf32>) -> tensor<64x64xf64> loc("there2")
-  %6 = graph.neg %5 : tensor<64x64xf64> loc("there2")
-  %7 = graph.cast %6 : (tensor<64x64xf64>) -> tensor<64x64xf32> loc("back2")
+  %5 = graph.cast %4 : (tensor<64x64xf32>) -> tensor<64x64xi64> loc("there2")
+  %6 = graph.neg %5 : tensor<64x64xi64> loc("there2")
+  %7 = graph.cast %6 : (tensor<64x64xi64>) -> tensor<64x64xf32> loc("back2")
   %8 = graph.matmul %7, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("last")
   return %8 : tensor<64x64xf32>
 }
