@@ -142,7 +142,7 @@ func.func @integer_operators(%x: tensor<1x2x4x4xui8>) -> tensor<1x2x1x1xui8> {
 // CHECK-LABEL: func.func @fallback
 func.func @fallback(%x: tensor<2xf32>) -> tensor<2xf32> {
   // CHECK: graph.fallback
-  %0 = graph.fallback %x {onnx_op = "Sin", domain = "", opset = 13 : i64, node_attributes = {}, node = "",
+  %0 = graph.fallback %x {onnx_op = "Sin", domain = "", opset = 13 : i64, node_attributes = {}, model = "", kinds = array<i32: 0, 0>,
     reason = "this operator is not supported"} : (tensor<2xf32>) -> tensor<2xf32>
   return %0 : tensor<2xf32>
 }

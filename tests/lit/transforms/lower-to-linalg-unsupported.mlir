@@ -5,9 +5,9 @@
 // CHECK-NEXT: node "first" (LRN): it is unknown
 // CHECK-NEXT: node "second" (NonZero): its result has no shape
 func.func private @unsupported(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  %0 = graph.fallback %x {onnx_op = "LRN", domain = "", opset = 13 : i64, node_attributes = {}, node = "first", reason = "it is unknown"}
+  %0 = graph.fallback %x {onnx_op = "LRN", domain = "", opset = 13 : i64, node_attributes = {}, model = "", kinds = array<i32: 0, 0>, reason = "it is unknown"}
     : (tensor<4xf32>) -> tensor<4xf32> loc("first")
-  %1 = graph.fallback %x {onnx_op = "NonZero", domain = "", opset = 13 : i64, node_attributes = {}, node = "second", reason = "its result has no shape"}
+  %1 = graph.fallback %x {onnx_op = "NonZero", domain = "", opset = 13 : i64, node_attributes = {}, model = "", kinds = array<i32: 0, 0>, reason = "its result has no shape"}
     : (tensor<4xf32>) -> tensor<4xf32> loc("second")
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }

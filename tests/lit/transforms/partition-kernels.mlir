@@ -183,7 +183,7 @@ func.func @main(%x: tensor<1x8x8x4xi8>) -> (tensor<1x8x8x4xi8>, tensor<1x8x8x4xi
 func.func @main(%x: tensor<4xi64>, %y: tensor<2xf32>) -> (tensor<2x2xi64>, tensor<2xf32>) {
   %0 = graph.add %x, %x : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64> loc("wide")
   %1 = graph.reshape %0 : (tensor<4xi64>) -> tensor<2x2xi64> loc("reshape")
-  %2 = graph.fallback %y {onnx_op = "LRN", domain = "", opset = 13 : i64, node_attributes = {}, node = "", reason = "size 5 is asked for"} : (tensor<2xf32>) -> tensor<2xf32> loc("unknown")
+  %2 = graph.fallback %y {onnx_op = "LRN", domain = "", opset = 13 : i64, node_attributes = {}, model = "", kinds = array<i32: 0, 0>, reason = "size 5 is asked for"} : (tensor<2xf32>) -> tensor<2xf32> loc("unknown")
   return %1, %2 : tensor<2x2xi64>, tensor<2xf32>
 }
 
