@@ -37,6 +37,9 @@ static constexpr llvm::StringLiteral kChangedInOpset7[] = {
     "Add", "And", "BatchNormalization", "Div", "Dropout", "Equal", "Gemm", "Greater", "Less", "Mul", "Or", "PRelu",
     "Pow", "Sub", "Upsample",           "Xor"};
 
+/// Bytes of tensors that one node may make while it is imported.
+static constexpr uint64_t kMostEvaluated = uint64_t(1) << 30;
+
 /// ONNX writes its own domain in two ways.
 static std::string normalDomain(const std::string &domain) { return domain == "ai.onnx" ? "" : domain; }
 
@@ -370,7 +373,7 @@ bool GraphImporter::bindConstant(const onnx::ValueInfoProto &input, const std::o
     llvm::SmallVector<StringRef> numbers;
     StringRef(text->second).split(numbers, ',');
     for (StringRef number : numbers)
-      if (!appendNumber(tensor.bytes, *kind, number.str()))
+      if (isHostOnly(*kind) || !appendNumber(tensor.bytes, *kind, number.str()))
         fail("is given the constant \"" + printable(text->second) + "\", expected a number of " + elementName(*kind) +
              ", several with commas between them, or a file .npy or .pb");
     if (numbers.size() > 1) {
@@ -391,6 +394,10 @@ bool GraphImporter::bindConstant(const onnx::ValueInfoProto &input, const std::o
     fail("is given a constant whose shape and data do not agree");
   if (fixed && !agree(tensor.shape, *fixed))
     fail("is " + formatShape(*fixed) + " by --shape, but its constant is " + formatShape(tensor.shape));
+  if (isHostOnly(*kind)) {
+    hostValues[input.name()] = operators::Value(std::move(tensor));
+    return true;
+  }
   define(input.name(), bind(input, makeConstant(std::move(tensor))));
   return true;
 }
@@ -825,6 +832,13 @@ std::optional<std::vector<std::pair<std::string, operators::Value>>>
 GraphImporter::constantReads(const onnx::NodeProto &proto) {
   if (!readsOnlyConstants(proto))
     return std::nullopt;
+  bool isTooLarge = false; // a tensor of equal elements is small only as a constant
+  operators::forEachRead(proto, [&](const std::string &name) {
+    auto found = tensors.find(name);
+    isTooLarge |= found != tensors.end() && uint64_t(found->second.constant->size()) > kMostEvaluated;
+  });
+  if (isTooLarge)
+    return std::nullopt;
   std::vector<std::pair<std::string, operators::Value>> reads;
   std::set<std::string> seen;
   operators::forEachRead(proto, [&](const std::string &name) {
@@ -850,6 +864,7 @@ bool GraphImporter::compute(const onnx::NodeProto &proto) {
     values.push_back(std::move(value));
   }
   try {
+    const operators::ByteLimit limit(std::min(options.maxConstantBytes, kMostEvaluated));
     onnx::ModelProto alone = operators::modelOf(proto, opsets, names);
     std::vector<operators::Value> results = operators::Evaluator(alone, folder).run(std::move(values));
     // A sequence is no initializer.
@@ -889,6 +904,10 @@ std::optional<std::vector<std::pair<ElementKind, Shape>>> GraphImporter::resultT
     if (llvm::is_contained(names, name))
       return;
     names.push_back(name);
+    if (uint64_t(operators::countOf({x.shape.begin(), x.shape.end()})) * elementBytes(x.kind) > kMostEvaluated) {
+      isKnown = false;
+      return;
+    }
     if (x.constant) {
       values.push_back(hostTensorOf(x));
       return;
@@ -905,6 +924,7 @@ std::optional<std::vector<std::pair<ElementKind, Shape>>> GraphImporter::resultT
     return std::nullopt;
   std::vector<std::pair<ElementKind, Shape>> types;
   try {
+    const operators::ByteLimit limit(kMostEvaluated);
     onnx::ModelProto alone = operators::modelOf(proto, opsets, names);
     std::vector<operators::Value> results = operators::Evaluator(alone, folder).run(std::move(values));
     size_t next = 0;

@@ -162,11 +162,22 @@ std::string operators::textOf(const Shape &shape) {
   return "[" + text + "]";
 }
 
+static thread_local uint64_t bytesLeft = ~uint64_t(0);
+
+ByteLimit::ByteLimit(uint64_t bytes) : before(bytesLeft) { bytesLeft = std::min(bytesLeft, bytes); }
+ByteLimit::~ByteLimit() { bytesLeft = before; }
+
 HostTensor operators::makeTensor(ElementKind kind, const Shape &shape) {
   const auto count = frontend::countTensorElements(shape);
   if (!count)
     throw Error{"the result would have shape " + textOf(shape) +
                 ": no dim may be negative, and at most 2^31 elements are allowed"};
+  const uint64_t bytes = uint64_t(*count) * (kind == ElementKind::String ? sizeof(std::string) : frontend::elementBytes(kind));
+  if (bytes > bytesLeft)
+    throw Error{"a tensor of shape " + textOf(shape) + " needs " + std::to_string(bytes) +
+                " bytes, more than may be used here"};
+  if (bytesLeft != ~uint64_t(0))
+    bytesLeft -= bytes;
   HostTensor x;
   x.type = kind;
   x.shape = shape;

@@ -138,6 +138,16 @@ inline int64_t countOf(const HostTensor &x) { return countOf(x.shape); }
 /// "[2, 3]".
 std::string textOf(const Shape &shape);
 
+/// While it lives, tensors that this thread makes may have so many bytes all together: what is beyond is an Error.
+class ByteLimit {
+public:
+  explicit ByteLimit(uint64_t bytes);
+  ~ByteLimit();
+
+private:
+  uint64_t before;
+};
+
 /// Zeros, false or empty strings. Throws Error for dims that are negative and more than 2^31 elements.
 HostTensor makeTensor(ElementKind kind, const Shape &shape);
 HostTensor makeInts(const std::vector<int64_t> &values);

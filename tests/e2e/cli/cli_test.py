@@ -537,7 +537,7 @@ class RunTest(CliTest):
         self.write("host.mlir", HOST)
         run = ["run", "host.mlir", "--hw", "gemmini_16x16_fp32", "--fallback"]
         self.fails(*run, "none", message=["accelerator does not take 4 nodes, and --fallback is none:", "  there: ", "  back: ", "  there2: ", "  back2: ",
-                                          "the machine has no element type f64"])
+                                          "the machine has no element type i64"])
         self.fails(*run, "gpu", message=["--fallback is gpu", "cpu or none"])
         self.fails(*run, "tpu", message="--fallback")
         self.tilewright("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--fallback", "none")

@@ -33,17 +33,7 @@ static const std::map<std::string, std::map<std::string, std::vector<int64_t>>> 
     {"npm_ppocr_v2_cls", {{"x", {1, 3, 48, 192}}}}};
 
 /// Networks that have nodes without an implementation: each is refused at a node or an initializer. All others import.
-static const std::set<std::string> kRefused = {"dtln_1",
-                                               "ort_attention_u8s8",
-                                               "ort_bert_toy_opt",
-                                               "ort_comp_red_transformer",
-                                               "ort_conv_qdq_external",
-                                               "ort_gpt2_one_layer",
-                                               "ort_gpt2_past_one_layer",
-                                               "ort_scan_1",
-                                               "ort_voice_commands",
-                                               "ort_whisper_attn",
-                                               "silero_v5"};
+static const std::set<std::string> kRefused = {"ort_conv_qdq_external", "ort_scan_1", "silero_v5"};
 
 /// The shapes of the stored inputs, for networks that are not listed.
 static std::map<std::string, std::vector<int64_t>> storedShapes(const onnx::ModelProto &model, const fs::path &folder) {
