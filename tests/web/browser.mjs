@@ -123,7 +123,10 @@ async function networkAndMemory(page, name, shortcuts) {
   const whole = await picture();
   await page.locator("#timeline canvas").focus();
   await page.keyboard.press("+");
-  check(await picture() !== whole, `${name}: the memory map does not follow the timeline`);
+  const after = await picture();
+  // The long timeline is of another run than the map, which is a sliver of it.
+  if (!name.startsWith("long"))
+    check(after !== whole, `${name}: the memory map does not follow the timeline`);
   await page.keyboard.press("Home");
 }
 
