@@ -8,6 +8,7 @@
 #include "compiler/loops/Passes.h"
 #include "compiler/pipeline/Outline.h"
 #include "compiler/pipeline/Target.h"
+#include "compiler/plan/PlanDialect.h"
 #include "compiler/plan/PlanFile.h"
 #include "compiler/text/Diagnostics.h"
 #include "compiler/text/ReadText.h"
@@ -140,6 +141,33 @@ bool pipeline::hasGraphOps(ModuleOp module) {
       .wasInterrupted();
 }
 
+/// Kernels whose form or size their target refuses go to the next target that takes them, with the reason.
+static llvm::Error passOn(ModuleOp module, const CompileOptions &options) {
+  const std::vector<const Target *> targets = targetsOf(options);
+  if (targets.size() == 1 || options.oneProgram) // the compiler says then what it cannot do
+    return llvm::Error::success();
+  OwningOpRef<ModuleOp> loops = module.clone();
+  if (llvm::Error error = runPasses(*loops, [](OpPassManager &manager) { manager.addPass(loops::createLowerGraphPass()); }))
+    return error;
+  SymbolTable kernels(module);
+  for (auto function : loops->getOps<func::FuncOp>()) {
+    func::FuncOp kernel = kernels.lookup<func::FuncOp>(function.getName());
+    std::string reason;
+    for (const Target *target : targets) {
+      if (!graph::isFor(kernel, target->name()) || !kernel->hasAttr(graph::kTargetAttr) || function->hasAttr(plan::kPlanAttr))
+        continue;
+      const std::string why = target->reasonAgainst(function, options);
+      if (why.empty() || target == targets.back())
+        break;
+      reason += (reason.empty() ? "" : "; ") + why;
+      const Target *next = *std::next(llvm::find(targets, target));
+      kernel->setAttr(graph::kTargetAttr, StringAttr::get(module.getContext(), next->name()));
+      kernel->setAttr(graph::kReasonAttr, StringAttr::get(module.getContext(), reason));
+    }
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &options) {
   // Text that --emit graph wrote has kernels.
   const bool hasKernels =
@@ -162,6 +190,8 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
   graphOptions.maxConstantBytes = options.import.maxConstantBytes;
   graphOptions.packsPixels = accel::overlapsKernels(options.schedule);
   if (llvm::Error error = runPasses(module, [&](OpPassManager &manager) { graph::buildGraphPipeline(manager, graphOptions); }))
+    return error;
+  if (llvm::Error error = passOn(module, options))
     return error;
   return endPhase(Phase::Graph, module, options);
 }

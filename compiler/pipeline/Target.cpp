@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/pipeline/Target.h"
+#include "compiler/codegen/accel/Limits.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
 #include "compiler/codegen/gpu/GpuCompiler.h"
 #include "compiler/pipeline/HostKernels.h"
@@ -43,6 +44,23 @@ public:
     array.hostBytes = host.memoryBytes.perCycle();
     array.hostOperations = host.operations.perCycle();
     return graph::makeArrayTarget(std::move(array));
+  }
+
+  std::string reasonAgainst(mlir::func::FuncOp function, const CompileOptions &options) const override {
+    if (accel::whyNoContraction(*options.machine)) // a mistake in the machine, which its user must hear of
+      return "";
+    std::string why;
+    mlir::FailureOr<accel::Kernel> kernel = mlir::failure();
+    {
+      mlir::ScopedDiagnosticHandler keep(function.getContext(), [&](mlir::Diagnostic &diagnostic) { why = diagnostic.str(); });
+      kernel = accel::matchKernel(function);
+    }
+    if (mlir::failed(kernel))
+      return why;
+    why = llvm::toString(accel::checkKernel(*kernel, *options.machine, options.schedule));
+    llvm::StringRef text(why);
+    text.consume_front(kernel->name + ": ");
+    return text.str();
   }
 
   llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &options) const override {

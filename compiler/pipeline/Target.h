@@ -41,6 +41,8 @@ public:
   virtual llvm::StringRef device() const = 0;
   /// The ops that the target takes. A target of a machine takes them for that of `options`.
   virtual std::shared_ptr<const graph::KernelTarget> rules(const CompileOptions &options) const = 0;
+  /// Why the target cannot run `kernel`, a function in linalg whose ops it takes one by one: its form, or its size; empty if it can.
+  virtual std::string reasonAgainst(mlir::func::FuncOp kernel, const CompileOptions &options) const { return ""; }
   /// Whether tensors between its kernels are bfloat16 or float16 where the network has that type.
   virtual bool keepsNarrowFloats() const { return false; }
   /// Whether a run of its kernels becomes one program, whose @main calls them. Else each kernel is called by itself.

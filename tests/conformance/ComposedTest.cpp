@@ -119,6 +119,7 @@ public:
   onnx::ModelProto model;
   std::vector<HostTensor> inputs;
   int64_t opset = 24;
+  std::vector<std::string> overrides; ///< of the machine
 
 private:
   static void put(uint8_t *to, float value) { std::memcpy(to, &value, sizeof(value)); }
@@ -193,6 +194,48 @@ void lpNorm(Maker &m) {
   m.node(":LpNormalization", {m.input(shape, [&](size_t) { return m.chance(60) ? 0 : m.real(-2, 2); })});
   m.set("p", m.one({1, 2}));
   m.set("axis", m.pick(-int64_t(shape.size()), int64_t(shape.size()) - 1));
+}
+
+/// Reductions of more than the scratchpad holds.
+constexpr const char *kSmallScratchpad = "scratchpads.unified.capacity_bytes=16384";
+
+void ints(Maker &m, const char *name, const Shape &values) {
+  auto &attribute = m.attribute(name, onnx::AttributeProto::INTS);
+  for (int64_t value : values)
+    attribute.add_ints(value);
+}
+
+void largeImage(Maker &m) {
+  m.overrides = {kSmallScratchpad};
+  m.node(m.chance() ? ":GlobalAveragePool" : ":GlobalMaxPool",
+         {m.input({m.pick(1, 2), m.pick(1, 20), m.pick(17, 40), m.pick(17, 40)})});
+}
+
+void largeWindow(Maker &m) {
+  m.overrides = {kSmallScratchpad};
+  const int64_t h = m.pick(17, 24), w = m.pick(17, 24);
+  const bool isMax = m.chance();
+  m.node(isMax ? ":MaxPool" : ":AveragePool", {m.input({1, m.pick(1, 5), h + m.pick(0, 9), w + m.pick(0, 9)})});
+  ints(m, "kernel_shape", {h, w});
+  ints(m, "strides", {m.one({1, 2, h / 2, h}), m.one({1, 3, w / 2, w})});
+  if (isMax && m.chance())
+    ints(m, "pads", {m.pick(0, 3), m.pick(0, 3), m.pick(0, 3), m.pick(0, 3)});
+}
+
+void largeReduce(Maker &m) {
+  m.overrides = {kSmallScratchpad};
+  static const char *const kNames[] = {":ReduceSum", ":ReduceMax", ":ReduceMean", ":ReduceL2"};
+  const std::string name = kNames[m.pick(0, 3)];
+  const Shape axes = m.chance() ? Shape{1, 2} : Shape{2, 3};
+  m.node(name, {m.input({m.pick(1, 3), 12 * m.pick(2, 4), 16 * m.pick(8, 14), m.chance() ? 1 : 3}),
+                m.integers(onnx::TensorProto::INT64, {2}, [&](size_t i) { return axes[i]; })});
+  m.set("keepdims", m.chance());
+}
+
+void largeSoftmax(Maker &m) {
+  m.overrides = {kSmallScratchpad};
+  m.node(":Softmax", {m.input({m.pick(1, 3), 12 * m.pick(120, 500)}, -6, 6)});
+  m.set("axis", -1);
 }
 
 void fusedActivation(Maker &m) {
@@ -471,6 +514,10 @@ const std::vector<Form> &forms() {
          const Shape shape = m.shape(1, 3);
          m.node("com.microsoft:FastGelu", {m.input(shape), m.chance() ? m.tensor({shape.back()}) : ""});
        }},
+      {"LargeImage", largeImage},
+      {"LargeWindow", largeWindow},
+      {"LargeReduce", largeReduce},
+      {"LargeSoftmax", largeSoftmax},
       {"GroupNormalization18", [](Maker &m) { groupNorm(m, 18); }},
       {"GroupNormalization21", [](Maker &m) { groupNorm(m, 21); }},
       {"RMSNormalization", [](Maker &m) { rmsNorm(m, ":RMSNormalization"); }},
@@ -519,10 +566,12 @@ const std::vector<Form> &forms() {
 std::vector<HostTensor> run(const Maker &m, bool isOnCpu) {
   runtime::SessionOptions options;
   options.network.modelBytes = std::make_shared<const std::string>(m.model.SerializeAsString());
-  if (isOnCpu)
+  if (isOnCpu) {
     options.network.targets = {"cpu"};
-  else
+  } else {
     options.network.machine = "gemmini_16x16_fp32";
+    options.network.overrides = m.overrides;
+  }
   auto session = runtime::Session::create("test.onnx", options);
   if (!session) {
     ADD_FAILURE() << session.error().message;
@@ -589,5 +638,37 @@ INSTANTIATE_TEST_SUITE_P(Forms, ComposedTest,
                            return std::string(forms()[std::get<0>(info.param)].name) + "_" +
                                   std::to_string(std::get<1>(info.param));
                          });
+
+/// A prime number of elements has no parts: the CPU reduces such a row, and the report says why.
+TEST(LargeReduction, WhatNoTileHoldsRunsOnTheCpu) {
+  constexpr int64_t kPrime = 65537; // floats of 256 KiB and a burst
+  Maker m(1);
+  m.model.set_ir_version(10);
+  m.model.mutable_graph()->set_name("test");
+  m.node(":ReduceSum", {m.input({2, kPrime}, [](size_t i) { return float(i % 3); }),
+                        m.integers(onnx::TensorProto::INT64, {1}, [](size_t) { return 1; })});
+  m.model.add_opset_import()->set_version(m.opset);
+  runtime::SessionOptions options;
+  options.network.modelBytes = std::make_shared<const std::string>(m.model.SerializeAsString());
+  options.network.machine = "gemmini_16x16_fp32";
+  auto session = runtime::Session::create("test.onnx", options);
+  ASSERT_TRUE(bool(session)) << session.error().message;
+  ASSERT_EQ((*session)->network().offload.size(), 1u);
+  const runtime::Offload &node = (*session)->network().offload.front();
+  EXPECT_EQ(node.target, "cpu");
+  EXPECT_NE(node.reason.find("no tile fits machine 'gemmini_16x16_fp32'"), std::string::npos) << node.reason;
+  auto report = (*session)->run(m.inputs);
+  ASSERT_TRUE(bool(report)) << report.error().message;
+  for (int64_t row = 0; row < 2; ++row) {
+    double sum = 0; // of whole numbers: exact
+    for (int64_t i = 0; i < kPrime; ++i)
+      sum += double((row * kPrime + i) % 3);
+    EXPECT_EQ(operators::realAt(report->outputs[0], row), sum);
+  }
+  options.network.targets = {"accel"};
+  auto refused = runtime::Session::create("test.onnx", options);
+  ASSERT_FALSE(bool(refused));
+  EXPECT_NE(refused.error().message.find("no tile fits"), std::string::npos) << refused.error().message;
+}
 
 } // namespace

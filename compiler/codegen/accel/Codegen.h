@@ -170,6 +170,10 @@ int64_t carriedSums(const Kernel &kernel, const timing::MachineParams &machine);
 llvm::Error emitKernel(const Kernel &kernel, const timing::MachineParams &machine, Schedule schedule,
                        const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer, NetworkProgram &network);
 
+/// What emitKernel() would say of `kernel` alone on `machine`, with all of its memory: that it has a form which no engine has, or that no
+/// tile fits. Emits nothing.
+llvm::Error checkKernel(const Kernel &kernel, const timing::MachineParams &machine, Schedule schedule);
+
 } // namespace tw::accel
 
 #endif // COMPILER_CODEGEN_ACCEL_CODEGEN_H

@@ -998,9 +998,10 @@ std::optional<std::string> accel::whyNoContraction(const timing::MachineParams &
          " array columns; they must be equal";
 }
 
-llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams &machine, Schedule schedule,
-                              const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer,
-                              NetworkProgram &network) {
+/// What `use` does with the emitter of a kernel, or why the kernel has none.
+static llvm::Error withEmitter(const Kernel &matched, const timing::MachineParams &machine, Schedule schedule,
+                               const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer,
+                               NetworkProgram &network, llvm::function_ref<llvm::Error(Emitter &)> use) {
   Kernel kernel = withWindowApart(matched);
   auto failure = [&](const std::string &why) {
     return llvm::createStringError("%s%s: %s", kernel.plan.placeOf({"array_channels", "engine"}).c_str(), kernel.name.c_str(),
@@ -1048,5 +1049,21 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
     return failure("a window with weights has more than " + std::to_string(isa::kMaxMacTaps) + " taps");
   if (!chains.empty() && byteSize(chains.back().dType) != byteSize(kernel.outputType))
     return failure("the last step does not give the result's element type");
-  return Emitter(kernel, std::move(chains), std::move(conversion), machine, schedule, addresses, onChip, layer, network).emit();
+  Emitter emitter(kernel, std::move(chains), std::move(conversion), machine, schedule, addresses, onChip, layer, network);
+  return use(emitter);
+}
+
+llvm::Error accel::emitKernel(const Kernel &kernel, const timing::MachineParams &machine, Schedule schedule,
+                              const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer,
+                              NetworkProgram &network) {
+  return withEmitter(kernel, machine, schedule, addresses, onChip, layer, network,
+                     [](Emitter &emitter) { return emitter.emit(); });
+}
+
+llvm::Error accel::checkKernel(const Kernel &kernel, const timing::MachineParams &machine, Schedule schedule) {
+  const std::vector<uint64_t> addresses(kernel.tensors.size(), 0);
+  const OnChip onChip;
+  NetworkProgram network;
+  return withEmitter(kernel, machine, schedule, addresses, onChip, 0, network,
+                     [](Emitter &emitter) { return emitter.check(); });
 }

@@ -105,6 +105,8 @@ public:
           uint32_t layer, NetworkProgram &network);
 
   llvm::Error emit();
+  /// An error if no tile fits, or none that fits can be encoded.
+  llvm::Error check();
 
 private:
   llvm::Error keepSlotsApart();
@@ -381,6 +383,7 @@ private:
   void recordAlternatives(llvm::ArrayRef<std::pair<double, Tile>> others);
   KernelPlan planOf(const Tile &tile) const;
   std::string describeTile(double estimate) const;
+  Tile leastTile() const;
   std::string whyNoneFits() const;
   /// What the ranking of tiles depends on, as text.
   /// `planned`: of tiles that the list scheduler has put in order.

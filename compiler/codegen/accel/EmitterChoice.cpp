@@ -730,8 +730,8 @@ std::string Emitter::describeTile(double estimate) const {
   return description;
 }
 
-/// What the smallest tile that is asked for needs of each memory.
-std::string Emitter::whyNoneFits() const {
+/// The smallest tile that is asked for.
+Tile Emitter::leastTile() const {
   const KernelPlan &request = kernel.plan;
   auto orLeast = [](int64_t size, int64_t least) { return size ? size : least; };
   const bool needsSlots = request.stationary.value_or(Stationary::None) != Stationary::None || isKOuter(request.loopOrder);
@@ -741,6 +741,26 @@ std::string Emitter::whyNoneFits() const {
                                   orLeast(request.depth, needsSlots ? 2 : 1)));
   least.take(plan::TileKnob::LoopOrder, request);
   least.take(plan::TileKnob::Stationary, request);
+  return least;
+}
+
+llvm::Error Emitter::check() {
+  if (!kernel.copies.empty()) // no tiles
+    return llvm::Error::success();
+  Tile least = leastTile();
+  least.overlap = overlaps();
+  Buffers b;
+  std::string why;
+  // Most kernels are done here.
+  if (isPossible(least) && fitsDrained(least, b) && allocate(b) && canBeEncoded(least, why))
+    return llvm::Error::success();
+  return choose();
+}
+
+/// What the smallest tile that is asked for needs of each memory.
+std::string Emitter::whyNoneFits() const {
+  const KernelPlan &request = kernel.plan;
+  const Tile least = leastTile();
   std::map<unsigned, std::pair<int64_t, int64_t>> needed; ///< and what there is
   for (const Buffer &buffer : plan(least).all) {
     needed[buffer.memory].first += buffer.bytes * buffer.slots;

@@ -56,6 +56,23 @@ def ConvertLayoutPass : Pass<"graph-convert-layout", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }
 
+def SplitReductionsPass : Pass<"graph-split-reductions", "::mlir::ModuleOp"> {
+  let summary = "windows and rows that no scratchpad holds become reductions of parts, and one of what these give";
+  let description = [{
+    A pool whose window, of a vector of channels, is larger than the scratchpad becomes two: of parts of the window, as large as the
+    scratchpad holds two of, and of their results. Parts lie side by side, where windows begin at multiples of a part or there is one window;
+    else they are the rows of a window. The same for a row that is reduced. A softmax of such a row becomes the ops of its definition.
+    What has no such parts, as a row of a prime number of elements, stays: then a target that has room takes it.
+  }];
+  let options = [
+    Option<"columns", "columns", "int64_t", "16", "lanes of a vector">,
+    Option<"scratchpad", "scratchpad", "int64_t", "262144", "bytes of the machine's first scratchpad">,
+    Option<"array", "array", "std::string", "\"fp32\"", "element type of the machine's array: int8, bf16 or fp32">,
+    Option<"overlaps", "overlaps", "bool", "true", "a row that has little room is computed in place, as pipelined and search do">
+  ];
+  let dependentDialects = ["::tw::graph::GraphDialect"];
+}
+
 def MovePoolsPass : Pass<"graph-move-pools", "::mlir::ModuleOp"> {
   let summary = "pools in front of concatenations, maxima of a convolution's sums in front of what never falls, and of columns first";
   let description = [{

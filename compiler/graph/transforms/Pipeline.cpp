@@ -47,6 +47,12 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   manager.addPass(createFoldConstantsPass(fold));
   manager.addPass(createCSEPass());
   if (machine) {
+    SplitReductionsPassOptions split;
+    split.array = machine->type;
+    split.columns = machine->columns;
+    split.scratchpad = machine->scratchpad;
+    split.overlaps = options.packsPixels;
+    manager.addPass(createSplitReductionsPass(split));
     MovePoolsPassOptions move;
     describeArray(move);
     move.sums = machine->sums;
