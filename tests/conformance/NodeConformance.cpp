@@ -1,18 +1,20 @@
 //===- NodeConformance.cpp - ONNX's node tests on every target ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// node-conformance FOLDER [--target host|cpu|accel] [--inputs run|exported|constant] [--shard I/N] [--only TEXT]...
+// node-conformance FOLDER [--target host|cpu|accel|gpu] [--inputs run|exported|constant] [--shard I/N] [--only TEXT]...
 //                  [--float-machine M] [--integer-machine M] [--schedule NAME]
 //
 // Runs the node tests in FOLDER as `tilewright run` would, on random places of a hash in N shards, and prints a line of JSON for each that
 // fails, then the counts. host: compiler/operators alone, no compiled code. Inputs are given when the network runs; `exported`: those
-// whose values decide shapes are constants, as exporters write them; `constant`: all but the first are.
+// whose values decide shapes are constants, as exporters write them; `constant`: all but the first are. gpu: on the emulator of PTX; a test
+// that the GPU has no code for is counted, and no failure.
 // Exit status 1 if FOLDER holds no test.
 //===----------------------------------------------------------------------===//
 #include "compiler/operators/Elements.h"
 #include "compiler/operators/Evaluator.h"
 #include "runtime/Session.h"
 #include "tests/conformance/NodeTests.h"
+#include "tests/gpu/EmulatedNetwork.h"
 
 #include <nlohmann/json.hpp>
 
@@ -114,12 +116,60 @@ std::vector<Value> runCompiled(const NodeTest &test, const std::vector<Value> &i
   return outputs;
 }
 
-std::string run(const std::string &name, const Arguments &arguments, bool &isOnAccelerator) {
+/// What one test showed besides whether its values are right.
+struct Outcome {
+  bool isOnAccelerator = false;
+  bool isRefused = false; ///< the GPU has no code for it
+};
+
+std::vector<Value> runOnGpu(const NodeTest &test, const std::vector<Value> &inputs, Outcome &outcome) {
+  runtime::NetworkOptions options;
+  options.modelBytes = std::make_shared<const std::string>(test.model.SerializeAsString());
+  options.targets = {"gpu"};
+  std::vector<std::vector<uint8_t>> bytes;
+  outcome.isRefused = true;
+  for (int i = 0; i < test.model.graph().input_size(); ++i) {
+    if (!isTensor(inputs[size_t(i)]))
+      return {};
+    options.import.shapes[test.model.graph().input(i).name()] = inputs[size_t(i)].tensor->shape;
+    bytes.push_back(inputs[size_t(i)].tensor->bytes);
+  }
+  runtime::StatusOr<gpu::Program> program = runtime::compileOnGpu(test.folder + "/model.onnx", options);
+  // A program for other types than the model's is one for other bytes, and one of less results was folded in part.
+  if (!program || program->inputs.size() != bytes.size() || program->outputs.size() != test.outputs.size())
+    return {};
+  for (size_t i = 0; i < bytes.size(); ++i)
+    if (test::bytesOf(program->inputs[i]) != bytes[i].size())
+      return {};
+  outcome.isRefused = false;
+  const std::vector<gpu::Tensor> results = program->outputs;
+  try {
+    bytes = test::EmulatedNetwork(std::move(*program)).run(bytes, 0, {});
+  } catch (const std::exception &error) {
+    throw operators::Error{error.what()};
+  }
+  std::vector<Value> outputs;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    frontend::HostTensor tensor;
+    tensor.type = test.outputs[i].tensor->type; // bytes do not say whether they have a sign
+    tensor.shape = results[i].shape;
+    tensor.bytes = std::move(bytes[i]);
+    if (frontend::elementBytes(tensor.type) != gpu::bytesOf(results[i].element))
+      throw operators::Error{std::string("output ") + std::to_string(i) + " is " + gpu::nameOf(results[i].element)};
+    outputs.emplace_back(std::move(tensor));
+  }
+  return outputs;
+}
+
+std::string run(const std::string &name, const Arguments &arguments, Outcome &outcome) {
   try {
     NodeTest test = readTest(arguments.folder, name);
     std::vector<Value> inputs = bind(test, arguments.inputs);
-    std::vector<Value> outputs =
-        arguments.target == "host" ? runOnHost(test, inputs) : runCompiled(test, inputs, arguments, isOnAccelerator);
+    std::vector<Value> outputs = arguments.target == "host"  ? runOnHost(test, inputs)
+                                 : arguments.target == "gpu" ? runOnGpu(test, inputs, outcome)
+                                                             : runCompiled(test, inputs, arguments, outcome.isOnAccelerator);
+    if (outcome.isRefused)
+      return "";
     if (outputs.size() != test.outputs.size())
       return std::to_string(outputs.size()) + " outputs, expected " + std::to_string(test.outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i)
@@ -172,7 +222,7 @@ int main(int argc, char **argv) {
     } else
       arguments.folder = word;
   }
-  size_t passed = 0, all = 0, onAccelerator = 0;
+  size_t passed = 0, all = 0, onAccelerator = 0, refused = 0;
   for (const std::string &name : testsIn(arguments.folder)) {
     bool isWanted = arguments.only.empty();
     for (const std::string &text : arguments.only)
@@ -180,16 +230,19 @@ int main(int argc, char **argv) {
     if (!isWanted || hashOf(name) % arguments.shards != arguments.shard)
       continue;
     ++all;
-    bool isOnAccelerator = false;
-    const std::string problem = run(name, arguments, isOnAccelerator);
-    passed += problem.empty();
-    onAccelerator += problem.empty() && isOnAccelerator;
+    Outcome outcome;
+    const std::string problem = run(name, arguments, outcome);
+    refused += outcome.isRefused;
+    passed += problem.empty() && !outcome.isRefused;
+    onAccelerator += problem.empty() && outcome.isOnAccelerator;
     if (!problem.empty())
       printf("%s\n", nlohmann::json{{"test", name}, {"problem", problem}}
                          .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
                          .c_str());
     fflush(stdout);
   }
-  printf("%s\n", nlohmann::json{{"tests", all}, {"passed", passed}, {"on_accelerator", onAccelerator}}.dump().c_str());
+  printf("%s\n", nlohmann::json{{"tests", all}, {"passed", passed}, {"on_accelerator", onAccelerator}, {"refused", refused}}
+                     .dump()
+                     .c_str());
   return all ? 0 : 1;
 }

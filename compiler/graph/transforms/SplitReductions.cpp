@@ -56,8 +56,8 @@ struct Part {
 
 /// The largest part of a window of which the scratchpad holds two, so that the window has a whole number of them: parts lie side by side, where
 /// windows begin at multiples of a part, or there is one window.
-std::optional<Part> tiledPart(ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides, ArrayRef<int64_t> results, int64_t pixelBytes,
-                              const Machine &machine) {
+std::optional<Part> tiledPart(ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides, ArrayRef<int64_t> results,
+                              int64_t pixelBytes, const Machine &machine) {
   auto isMultiple = [&](unsigned axis, int64_t size) { return results[axis] == 1 || strides[axis] % size == 0; };
   Part part;
   part.width = std::max<int64_t>(1, largestDivisor(kernel[1], [&](int64_t width) {
