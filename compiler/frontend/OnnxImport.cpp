@@ -122,7 +122,7 @@ private:
 
   void define(const std::string &name, Tensor tensor);
   const Tensor *lookup(const std::string &name);
-  int64_t opsetOf(const std::string &domain) const;
+  int64_t opsetOf(const onnx::NodeProto &proto) const;
   mlir::Location locationOf(StringRef name, StringRef op = "") { return graph::nodeLocation(&context, name, op); }
   /// What `kind` of the model is in the function.
   ElementKind imported(ElementKind kind) const { return options.widenFloats ? widened(kind) : kind; }
@@ -170,18 +170,28 @@ private:
 // Names, types, opsets
 //===----------------------------------------------------------------------===//
 
+/// Throws ImportError for a version of ONNX's own operators that nothing knows.
+static void checkOpset(int64_t version) {
+  if (version < 1 || version > kLastOpset)
+    throw ImportError{"opset is " + std::to_string(version) + ", expected 7 to " + std::to_string(kLastOpset)};
+}
+
 void GraphImporter::readOpsets() {
   for (const onnx::OperatorSetIdProto &opset : model.opset_import())
     if (!opsets.emplace(normalDomain(opset.domain()), opset.version()).second)
       throw ImportError{"operator domain \"" + printable(opset.domain()) + "\" is imported twice"};
   auto own = opsets.find("");
-  if (own == opsets.end())
-    return;
-  if (own->second < 1 || own->second > kLastOpset)
-    throw ImportError{"opset is " + std::to_string(own->second) + ", expected 7 to " + std::to_string(kLastOpset)};
+  if (own != opsets.end())
+    checkOpset(own->second);
 }
 
-int64_t GraphImporter::opsetOf(const std::string &domain) const {
+int64_t GraphImporter::opsetOf(const onnx::NodeProto &proto) const {
+  const std::string domain = normalDomain(proto.domain());
+  if (std::optional<int64_t> version = operators::functionOpset(proto)) {
+    if (domain.empty())
+      checkOpset(*version);
+    return *version;
+  }
   auto found = opsets.find(domain);
   if (found != opsets.end())
     return found->second;
@@ -1086,8 +1096,9 @@ void GraphImporter::importNode(const onnx::NodeProto &proto, const std::string &
     // Trailing inputs that are left out are as if they were not there.
     while (!inputs.empty() && !inputs.back())
       inputs.pop_back();
-    Node node(*builder, proto, locationOf(name, graph::operatorTitle(proto.domain(), proto.op_type())),
-              opsetOf(normalDomain(proto.domain())), std::move(inputs));
+    Node node(*builder, proto, locationOf(name, graph::operatorTitle(proto.domain(), proto.op_type())), opsetOf(proto),
+              std::move(inputs));
+    node.ignoreAttr(operators::kOpsetAttr);
     std::vector<std::pair<std::string, const Tensor *>> captured;
     operators::forEachRead(proto, [&](const std::string &read) {
       if (own.insert(read).second)

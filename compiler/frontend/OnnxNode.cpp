@@ -428,7 +428,7 @@ std::vector<Tensor> Node::emitFallback(ArrayRef<std::pair<ElementKind, Shape>> r
       // Tensors and the like stay in the serialised node.
       continue;
     }
-    if (!attr.name().empty())
+    if (!attr.name().empty() && attr.name() != operators::kOpsetAttr)
       attributes.push_back(b.getNamedAttr(attr.name(), text));
   }
   llvm::sort(attributes);
