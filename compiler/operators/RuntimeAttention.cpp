@@ -517,6 +517,28 @@ static void evaluateRotaryEmbedding(Call &call) {
   evaluateRotary(call, {2, 3, 1, true});
 }
 
+/// q * cos(emb) + q_rot * sin(emb), and the same of k: q, k [batch, heads, steps, size], emb [batch, steps, size].
+static void evaluateGemmaRotaryEmbedding(Call &call) {
+  const HostTensor &angles = call.input(0);
+  requireShape(call, angles, "emb", {-1, -1, -1});
+  const int64_t batch = angles.shape[0], steps = angles.shape[1], size = angles.shape[2];
+  const std::vector<float> angle = realsOf<float>(angles);
+  for (size_t result : {0, 1}) {
+    const HostTensor &x = call.input(1 + 2 * result), &turned = call.input(2 + 2 * result);
+    requireShape(call, x, result ? "k" : "q", {batch, -1, steps, size});
+    requireShape(call, turned, result ? "k_rot" : "q_rot", x.shape);
+    visitReal(x.type, [](auto) {});
+    std::vector<float> y = realsOf<float>(x);
+    const std::vector<float> other = realsOf<float>(turned);
+    const Shape shape{batch, x.shape[1], steps, size};
+    walk<1>(shape, {broadcastStrides({batch, 1, steps, size}, shape)}, [&](int64_t i, const std::array<int64_t, 1> &at) {
+      const float here = angle[size_t(at[0])];
+      y[size_t(i)] = y[size_t(i)] * std::cos(here) + other[size_t(i)] * std::sin(here);
+    });
+    call.set(result, tensorOf(y, x.type, x.shape));
+  }
+}
+
 /// Biases of distances of keys from queries in buckets, as T5 has them: [1, heads, queries, keys] of bias_table[buckets, heads].
 static void evaluateRelativePositionBias(Call &call) {
   const HostTensor &biases = call.input(0);
@@ -596,6 +618,7 @@ void operators::addRuntimeAttention(Table &table) {
   table["com.microsoft:DecoderMaskedMultiHeadAttention"].evaluate = evaluateDecoderMaskedMultiHeadAttention;
   table["com.microsoft:GroupQueryAttention"] = {evaluateGroupQueryAttention, {6}, false, false};
   table["com.microsoft:RotaryEmbedding"].evaluate = evaluateRotaryEmbedding;
+  table["com.microsoft:GemmaRotaryEmbedding"].evaluate = evaluateGemmaRotaryEmbedding;
   table["com.microsoft:RelativePositionBias"] = {evaluateRelativePositionBias, {1, 2}, false, false};
   table["com.microsoft:GatedRelativePositionBias"].evaluate = evaluateGatedRelativePositionBias;
 }

@@ -180,6 +180,29 @@ static Quantization dynamicQuantization(const float *x, int64_t count) {
   return q;
 }
 
+/// (A - A_zero_point) * (B - B_zero_point) of each element, in int32.
+static void evaluateMulInteger(Call &call) {
+  const HostTensor &a = call.input(0), &b = call.input(2);
+  call.requireSameType(a, b);
+  if (a.type != ElementKind::U8 && a.type != ElementKind::I8)
+    call.fail(std::string("A is of ") + frontend::elementName(a.type) + ", expected int8 or uint8");
+  const int64_t aZero = call.has(1) ? call.intScalar(1) : 0, bZero = call.has(3) ? call.intScalar(3) : 0;
+  HostTensor &y = call.output(0, ElementKind::I32, broadcast(a.shape, b.shape));
+  walk<2>(y.shape, {broadcastStrides(a.shape, y.shape), broadcastStrides(b.shape, y.shape)},
+          [&](int64_t i, const std::array<int64_t, 2> &at) {
+            data<int32_t>(y)[i] = int32_t((integerAt(a, at[0]) - aZero) * (integerAt(b, at[1]) - bZero));
+          });
+}
+
+/// Sums of bytes in 32 bits.
+static void evaluateReduceSumInteger(Call &call) {
+  const HostTensor &x = call.input(0);
+  if (x.type != ElementKind::U8 && x.type != ElementKind::I8)
+    call.fail(std::string("data is of ") + frontend::elementName(x.type) + ", expected int8 or uint8");
+  const onnx::NodeProto node = nodeLike(call, "ReduceSum", {"axes", "keepdims"});
+  call.set(0, runOnnx(call, node, 11, {toKind(x, x.type == ElementKind::U8 ? ElementKind::U32 : ElementKind::I32)}).at(0));
+}
+
 static void evaluateDynamicQuantizeMatMul(Call &call) {
   const HostTensor &a = call.input(0), &b = call.input(1);
   if (a.type != ElementKind::F32)
@@ -249,18 +272,6 @@ static void evaluateQAttention(Call &call) {
     given.projected.push_back(float(data<int32_t>(sums)[i]) * (qx.scale * scales[column]) + bias[column]);
   }
   attendProjected(call, given);
-}
-
-/// Element `i` of numbers of `bits` bits that are packed into bytes, the low bits first.
-static int32_t packedAt(const uint8_t *bytes, int64_t i, int64_t bits) {
-  const int64_t perByte = 8 / bits;
-  return (bytes[i / perByte] >> (i % perByte * bits)) & ((1 << bits) - 1);
-}
-
-static int64_t requireBits(const Call &call, int64_t bits) {
-  if (bits != 2 && bits != 4 && bits != 8)
-    call.fail("bits is " + std::to_string(bits) + ", expected 2, 4 or 8");
-  return bits;
 }
 
 static void requireBlockSize(const Call &call, int64_t size) {
@@ -721,6 +732,8 @@ static void evaluateQEmbedLayerNormalization(Call &call) {
 
 void operators::addRuntimeQuantized(Table &table) {
   table["com.microsoft:MatMulIntegerToFloat"].evaluate = evaluateMatMulIntegerToFloat;
+  table["com.microsoft:MulInteger"].evaluate = evaluateMulInteger;
+  table["com.microsoft:ReduceSumInteger"].evaluate = evaluateReduceSumInteger;
   table["com.microsoft:DynamicQuantizeMatMul"].evaluate = evaluateDynamicQuantizeMatMul;
   table["com.microsoft:DynamicQuantizeLSTM"].evaluate = evaluateDynamicQuantizeLstm;
   table["com.microsoft:QGemm"].evaluate = evaluateQGemm;
