@@ -649,20 +649,7 @@ void GraphImporter::leaveOutput(const std::string &name) {
 }
 
 /// A constant as the host takes it.
-operators::Value GraphImporter::hostTensorOf(const Tensor &tensor) {
-  const Constant &constant = *tensor.constant;
-  HostTensor host;
-  host.type = constant.kind;
-  host.shape.assign(constant.shape.begin(), constant.shape.end());
-  host.bytes = constant.bytes();
-  if (constant.splat) {
-    const std::vector<uint8_t> one = host.bytes;
-    host.bytes.resize(size_t(constant.size()));
-    for (size_t at = 0; at < host.bytes.size(); at += one.size())
-      std::copy(one.begin(), one.end(), host.bytes.begin() + int64_t(at));
-  }
-  return operators::Value(std::move(host));
-}
+operators::Value GraphImporter::hostTensorOf(const Tensor &tensor) { return operators::Value(tensor.constant->tensor()); }
 
 /// What the remainder reads of @main's results: no constants, and no inputs of the network, which it has itself.
 std::vector<std::string> GraphImporter::frontier() {
@@ -1030,7 +1017,7 @@ bool GraphImporter::dependsOnUnknown(const onnx::NodeProto &proto) {
 
 void GraphImporter::count(const Node &node, const std::vector<Tensor> &results, const onnx::NodeProto &proto) {
   uint64_t made = 0, read = 0;
-  std::set<const ConstantBytes *> known;
+  std::set<const ConstantElements *> known;
   for (size_t i = 0; i < node.numInputs(); ++i)
     if (node.has(i) && node.input(i, "").constant)
       if (const Constant &x = *node.input(i, "").constant; known.insert(x.storage.get()).second)

@@ -304,10 +304,13 @@ mlir::Value Node::value(const Tensor &x) const {
   functionBuilder.lastConstant = op;
   // The attribute lives as long as the context.
   if (constant.bytes().size() >= kManyBytes)
-    constant.storage->release([attr] {
-      if (attr.getElementType().isInteger(1))
-        return std::vector<uint8_t>(attr.value_begin<bool>(), attr.value_end<bool>());
-      return std::vector<uint8_t>(attr.getRawData().begin(), attr.getRawData().end());
+    constant.storage->release([attr, kind = constant.kind, dims = constant.storage->get()->shape] {
+      HostTensor tensor{"", kind, dims, {}};
+      if (kind == ElementKind::Bool)
+        tensor.bytes.assign(attr.value_begin<bool>(), attr.value_end<bool>());
+      else
+        tensor.bytes.assign(attr.getRawData().begin(), attr.getRawData().end());
+      return tensor;
     });
   entry = {x.constant, op.getResult()};
   return entry.second;

@@ -666,7 +666,7 @@ TEST(ImportFunctionTest, NodesAreOfTheVersionThatTheirFunctionImports) {
 }
 
 TEST(ImportFunctionTest, VersionsThatNothingKnowsAreRefused) {
-  EXPECT_EQ(Imported(modelWithSoftmax(13, 29)).error, "node \"y/\" (Softmax): opset is 29, expected 7 to 28");
+  EXPECT_EQ(Imported(modelWithSoftmax(13, 29)).error, "test.onnx: node \"y\" (Softmax): opset is 29, expected 7 to 28");
 }
 
 } // namespace tw::frontend
