@@ -279,6 +279,22 @@ static void requireBlockSize(const Call &call, int64_t size) {
     call.fail("block_size is " + std::to_string(size) + ", expected a power of 2 of at least 16");
 }
 
+/// a[.., rows] * weights[rows, columns] + bias, [columns], which may be null.
+template <typename T>
+static HostTensor timesWeights(const HostTensor &a, const std::vector<T> &weights, int64_t columns, const HostTensor *bias) {
+  Shape shape = a.shape;
+  const int64_t rows = shape.back();
+  shape.back() = columns;
+  std::vector<T> y(static_cast<size_t>(countOf(shape)));
+  multiplyAdd(countOf(a) / rows, columns, rows, realsOf<T>(a).data(), weights.data(), y.data());
+  if (bias) {
+    const std::vector<T> added = realsOf<T>(*bias);
+    for (size_t i = 0; i < y.size(); ++i)
+      y[i] += added[i % size_t(columns)];
+  }
+  return tensorOf(y, a.type, shape);
+}
+
 /// A * (weights [N, K])^T with weights (q - zero) * scale; scales and zero points for blocks along K, or with g_idx for groups of columns.
 static void evaluateMatMulNBits(Call &call) {
   const HostTensor &a = call.input(0), &b = call.input(1), &scales = call.input(2);
@@ -310,9 +326,6 @@ static void evaluateMatMulNBits(Call &call) {
   }
   if (call.has(5))
     requireShape(call, call.input(5), "bias", {n});
-  Shape shape = a.shape;
-  shape.back() = n;
-  HostTensor result = makeTensor(a.type, shape);
   visitReal(a.type, [&](auto zero) {
     using T = decltype(zero);
     // [K, N].
@@ -328,16 +341,8 @@ static void evaluateMatMulNBits(Call &call) {
         const int32_t q = packedAt(b.bytes.data() + row * blocks * blockBytes, column, bits);
         weights[size_t(column * n + row)] = (T(q) - T(zeroPoint)) * T(realAt(scales, at));
       }
-    std::vector<T> y(static_cast<size_t>(countOf(shape)));
-    multiplyAdd(countOf(a) / k, n, k, realsOf<T>(a).data(), weights.data(), y.data());
-    if (call.has(5)) {
-      const std::vector<T> bias = realsOf<T>(call.input(5));
-      for (size_t i = 0; i < y.size(); ++i)
-        y[i] += bias[i % size_t(n)];
-    }
-    store(y, result);
+    call.set(0, timesWeights(a, weights, n, call.has(5) ? &call.input(5) : nullptr));
   });
-  call.set(0, std::move(result));
 }
 
 /// source: QLoRA (Dettmers et al., NeurIPS 2023), appendix E.
@@ -375,9 +380,6 @@ static void evaluateMatMulBnb4(Call &call) {
   if (b.type != ElementKind::U8 || countOf(b) != (n * k + 1) / 2 || countOf(scales) != (n * k + size - 1) / size)
     call.fail("B and absmax have shapes " + textOf(b.shape) + " and " + textOf(scales.shape) + ", expected " +
               std::to_string((n * k + 1) / 2) + " bytes and " + std::to_string((n * k + size - 1) / size) + " scales");
-  Shape shape = a.shape;
-  shape.back() = outer;
-  HostTensor result = makeTensor(a.type, shape);
   visitReal(a.type, [&](auto zero) {
     using T = decltype(zero);
     std::vector<T> weights = zeros<T>({k, n});
@@ -386,11 +388,8 @@ static void evaluateMatMulBnb4(Call &call) {
       const float unit = type == 1 ? kNf4[value] : (value & 8 ? -kFp4[value & 7] : kFp4[value & 7]);
       weights[size_t(isTurned ? i % k * n + i / k : i)] = T(unit) * T(realAt(scales, i / size));
     }
-    std::vector<T> y(static_cast<size_t>(countOf(shape)));
-    multiplyAdd(countOf(a) / inner, outer, inner, realsOf<T>(a).data(), weights.data(), y.data());
-    store(y, result);
+    call.set(0, timesWeights(a, weights, outer, nullptr));
   });
-  call.set(0, std::move(result));
 }
 
 /// Gather of numbers that are quantised in blocks along quantize_axis, then (q - zero) * scale.
