@@ -20,21 +20,21 @@ struct OffloadCheck {
   struct Node {
     std::string name, op;
     Offload place;
-    std::vector<std::string> kernels; ///< that compute it, in the order of execution
+    std::vector<std::string> kernels; ///< names of the kernels that compute the node, in the order of execution
   };
   struct Kernel {
     std::string name, target, reason;
-    std::vector<std::string> nodes; ///< their names
+    std::vector<std::string> nodes; ///< names of the nodes that the kernel computes
     uint64_t macs = 0;
-    bool isEvaluated = false; ///< one node, which the host computes without code of its own
+    bool isEvaluated = false; ///< the host computes the kernel, which is one node, without code for it
   };
-  std::vector<std::string> targets; ///< titles, in order of preference
+  std::vector<std::string> targets; ///< titles of the targets, in order of preference
   std::vector<Node> nodes;          ///< in the order of the model
   std::vector<Kernel> kernels;      ///< in the order of execution
   /// Nodes that are evaluated when all kernels are done: their shapes, or types, are known when the network runs.
   size_t lateNodes = 0;
-  /// How often execution passes from the accelerator to the host or back, and the bytes of the tensors that one makes and the other
-  /// reads, each once. What the network takes and returns is not counted.
+  /// How often execution passes from the accelerator to the host or back, and the bytes of the tensors that one side makes and the other
+  /// side reads. A tensor counts once; inputs and outputs of the network do not count.
   uint64_t crossings = 0, crossingBytes = 0;
   std::vector<std::string> notes;
   double seconds = 0;
@@ -48,15 +48,15 @@ struct OffloadCheck {
 void addKernels(OffloadCheck &check, mlir::ModuleOp module, const std::vector<Offload> &late,
                 const std::vector<std::string> &lateReads);
 
-/// Imports `model` and forms its kernels. Programs are refused: they have been through that.
+/// Imports `model` and forms its kernels. Fails for a program image, which holds no graph.
 StatusOr<OffloadCheck> checkOffload(const std::string &model, const NetworkOptions &options);
 
 /// An operator that the importer reads.
 struct OperatorSupport {
   std::string domain, type;
-  bool isKernel = false; ///< some form of it becomes kernels; else the host evaluates it
+  bool isKernel = false; ///< some form of the operator becomes kernels; else the host evaluates the operator
 };
-/// All of them, by domain and type.
+/// All operators, by domain and type.
 std::vector<OperatorSupport> operatorSupport();
 
 } // namespace tw::runtime

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What the importer computes itself: shape arithmetic and everything else that
-// depends on constants only. Functions throw ImportError (ImportError.h), and
-// leave the elements of large results to the first who reads them.
+// depends on constants only. The arithmetic is that of compiler/operators; here
+// equal elements stay one, and the elements of large results are left to the
+// first who reads them. Functions throw ImportError (ImportError.h).
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_FRONTEND_CONSTANTEVAL_H
 #define COMPILER_FRONTEND_CONSTANTEVAL_H
@@ -11,9 +12,14 @@
 #include "compiler/frontend/HostTensor.h"
 #include "compiler/graph/GraphShapes.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
 #include <functional>
 #include <memory>
 #include <vector>
+
+namespace onnx {
+class NodeProto;
+} // namespace onnx
 
 namespace tw::frontend {
 
@@ -23,19 +29,19 @@ using graph::Shape;
 /// No less is worth being kept once only, or waiting for a reader.
 inline constexpr size_t kManyBytes = size_t(1) << 20;
 
-/// Bytes of a constant. Many of them are made when they are first read, after the importer has found room for them.
-class ConstantBytes {
+/// Elements of a constant. Many of them are made when they are first read, after the importer has found room for them.
+class ConstantElements {
 public:
-  using Make = std::function<std::vector<uint8_t>()>;
-  explicit ConstantBytes(std::vector<uint8_t> bytes) : bytes(std::move(bytes)) {}
-  explicit ConstantBytes(Make make) : make(std::move(make)) {}
-  const std::vector<uint8_t> &get();
-  /// Forgets the bytes: who reads them again has them made by `make`.
+  using Make = std::function<HostTensor()>;
+  explicit ConstantElements(HostTensor tensor) : tensor(std::make_shared<const HostTensor>(std::move(tensor))) {}
+  explicit ConstantElements(Make make) : make(std::move(make)) {}
+  const std::shared_ptr<const HostTensor> &get();
+  /// Forgets the elements: who reads them again has them made by `make`.
   void release(Make make);
 
 private:
   Make make;
-  std::vector<uint8_t> bytes;
+  std::shared_ptr<const HostTensor> tensor;
 };
 
 /// A tensor known at import time. A splat stores its one value once: ConstantOfShape may name a gigabyte.
@@ -45,11 +51,13 @@ struct Constant {
   ElementKind kind = ElementKind::F32;
   Shape shape;
   bool splat = false;
-  /// A reshape shares them.
-  std::shared_ptr<ConstantBytes> storage;
+  /// A reshape shares them: their shape may be another one.
+  std::shared_ptr<ConstantElements> storage;
 
   /// stored() elements, row-major.
-  const std::vector<uint8_t> &bytes() const { return storage->get(); }
+  const std::vector<uint8_t> &bytes() const { return storage->get()->bytes; }
+  /// The whole tensor; a copy where it is a splat or has been reshaped.
+  std::shared_ptr<const HostTensor> tensor() const;
   /// Number of elements of the tensor.
   int64_t count() const;
   /// Number of elements in bytes().
@@ -63,56 +71,7 @@ struct Constant {
 };
 using ConstantRef = std::shared_ptr<const Constant>;
 
-enum class UnaryKind {
-  Neg,
-  Abs,
-  Sqrt,
-  Exp,
-  Log,
-  Floor,
-  Ceil,
-  Round,
-  Relu,
-  Sigmoid,
-  Tanh,
-  Erf,
-  Reciprocal,
-  Sign,
-  Not,
-  Sin,
-  Cos,
-  Tan,
-  Asin,
-  Acos,
-  Atan,
-  Sinh,
-  Cosh,
-  Asinh,
-  Acosh,
-  Atanh,
-  Softplus,
-  Softsign
-};
-enum class BinaryKind {
-  Add,
-  Sub,
-  Mul,
-  Div,
-  Mod,
-  Fmod,
-  Pow,
-  Min,
-  Max,
-  Equal,
-  Less,
-  LessOrEqual,
-  Greater,
-  GreaterOrEqual,
-  And,
-  Or,
-  Xor
-};
-enum class ReduceKind { Sum, Mean, Max, Min, Prod };
+enum class BinaryKind { Add, Sub, Mul, Div, Min, Max };
 
 /// A rank-1 int64 constant.
 ConstantRef makeInts(llvm::ArrayRef<int64_t> values);
@@ -125,9 +84,9 @@ ConstantRef makeConstant(ElementKind kind, llvm::ArrayRef<int64_t> shape, std::v
 /// All elements as integers; at most 2^16 of them.
 std::vector<int64_t> integersOf(const Constant &x);
 
-ConstantRef evalUnary(UnaryKind kind, const ConstantRef &x);
+/// Result 0 of one of ONNX's own operators that works element by element under numpy broadcasting.
+ConstantRef evalElementwise(const onnx::NodeProto &node, int64_t opset, llvm::ArrayRef<ConstantRef> inputs);
 ConstantRef evalBinary(BinaryKind kind, const ConstantRef &a, const ConstantRef &b);
-ConstantRef evalWhere(const ConstantRef &condition, const ConstantRef &a, const ConstantRef &b);
 ConstantRef evalCast(const ConstantRef &x, ElementKind kind);
 ConstantRef evalReshape(const ConstantRef &x, llvm::ArrayRef<int64_t> shape);
 ConstantRef evalTranspose(const ConstantRef &x, llvm::ArrayRef<int64_t> perm);
@@ -138,9 +97,9 @@ ConstantRef evalConcat(llvm::ArrayRef<ConstantRef> inputs, int64_t axis);
 ConstantRef evalExpand(const ConstantRef &x, llvm::ArrayRef<int64_t> shape);
 ConstantRef evalGather(const ConstantRef &x, const ConstantRef &indices, int64_t axis);
 ConstantRef evalPad(const ConstantRef &x, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high, const Constant &value);
-ConstantRef evalReduce(ReduceKind kind, const ConstantRef &x, llvm::ArrayRef<int64_t> axes, bool keepdims);
-ConstantRef evalRange(const ConstantRef &start, const ConstantRef &limit, const ConstantRef &delta);
-/// sat(rne(fl(x / scales[c])) + zeroPoints[c]), c the index of `axis`; one scale serves all.
+/// `type`: ReduceSum, ReduceMean, ReduceMax, ReduceMin or ReduceProd.
+ConstantRef evalReduce(llvm::StringRef type, const ConstantRef &x, llvm::ArrayRef<int64_t> axes, bool keepdims);
+/// QuantizeLinear with the scales of the entries of `axis`; one scale serves all.
 ConstantRef evalQuantize(const ConstantRef &x, llvm::ArrayRef<float> scales, llvm::ArrayRef<int32_t> zeroPoints, int64_t axis,
                          ElementKind kind);
 

@@ -461,17 +461,12 @@ static Tensors importCastLike(Node &n) {
   return {n.convert(n.input(0, "input"), n.input(1, "target_type").declared)};
 }
 
-static Tensors importRange(Node &n) {
-  n.checkInputCount(3, 3);
-  return {evalRange(n.constant(0, "start"), n.constant(1, "limit"), n.constant(2, "delta"))};
-}
-
 static Tensors importWhere(Node &n) {
   n.checkInputCount(3, 3);
   const Tensor &c = n.input(0, "condition"), &a = n.input(1, "X"), &b = n.input(2, "Y");
   n.requireSameType(a, b);
   if (n.allConstant())
-    return {evalWhere(c.constant, a.constant, b.constant)};
+    return {evalElementwise(n.source(), n.opset(), {c.constant, a.constant, b.constant})};
   Shape shape = n.check(graph::broadcastShapes(c.shape, n.check(graph::broadcastShapes(a.shape, b.shape))));
   return n.emitFallback({{a.kind, shape}}, "a selection by element is not supported");
 }
@@ -612,7 +607,6 @@ void addDataImports(ImportTable &table) {
   table[":Pad"] = importPad;
   table[":Cast"] = importCast;
   table[":CastLike"] = importCastLike;
-  table[":Range"] = importRange;
   table[":Where"] = importWhere;
   table[":DepthToSpace"] = importDepthToSpace;
   table[":SpaceToDepth"] = importSpaceToDepth;

@@ -38,14 +38,11 @@ static Tensors importMean(Node &n) {
 }
 
 /// What no op of the graph dialect computes. Precondition: the inputs are constants.
-template <BinaryKind kind> static Tensors foldBinary(Node &n) {
-  n.checkInputCount(2, 2);
-  return {evalBinary(kind, n.constant(0, "A"), n.constant(1, "B"))};
-}
-
-static Tensors foldMod(Node &n) {
-  bool fmod = n.flagAttr("fmod", false);
-  return fmod ? foldBinary<BinaryKind::Fmod>(n) : foldBinary<BinaryKind::Mod>(n);
+static Tensors foldElementwise(Node &n) {
+  llvm::SmallVector<ConstantRef> inputs;
+  for (size_t i = 0; i < n.numInputs(); ++i)
+    inputs.push_back(n.constant(i, "operand"));
+  return {evalElementwise(n.source(), n.opset(), inputs)};
 }
 
 /// Bits of the largest exponent that a chain of products is made for.
@@ -160,27 +157,21 @@ static Tensors importPRelu(Node &n) {
 //===----------------------------------------------------------------------===//
 
 /// For operators on any number.
-template <typename OpT, UnaryKind kind> static Tensors importUnary(Node &n) {
+template <typename OpT> static Tensors importUnary(Node &n) {
   n.checkInputCount(1, 1);
   const Tensor &x = n.input(0, "X");
   if (x.constant)
-    return {evalUnary(kind, x.constant)};
+    return foldElementwise(n);
   return {n.emitUnary<OpT>(x)};
 }
 
 /// For operators on floats.
-template <typename OpT, UnaryKind kind> static Tensors importFloatUnary(Node &n) {
+template <typename OpT> static Tensors importFloatUnary(Node &n) {
   n.checkInputCount(1, 1);
   // Of constants doubles, too.
   if (!n.input(0, "X").constant || !isFloat(n.input(0, "X").kind))
     n.requireFloat(n.input(0, "X"));
-  return importUnary<OpT, kind>(n);
-}
-
-/// The same.
-template <UnaryKind kind> static Tensors foldUnary(Node &n) {
-  n.checkInputCount(1, 1);
-  return {evalUnary(kind, n.constant(0, "X"))};
+  return importUnary<OpT>(n);
 }
 
 static Tensors importReciprocal(Node &n) {
@@ -307,30 +298,25 @@ static std::pair<std::vector<int64_t>, bool> reductionOf(Node &n, int64_t axesAr
   return {axes, keepdims};
 }
 
-template <ReduceKind kind> static Tensors importReduce(Node &n) {
+static Tensors importReduce(Node &n) {
   const Tensor &x = n.input(0, "data");
-  auto [axes, keepdims] = reductionOf(n, kind == ReduceKind::Sum ? 13 : 18);
+  auto [axes, keepdims] = reductionOf(n, n.type() == "ReduceSum" ? 13 : 18);
   if (x.constant)
-    return {evalReduce(kind, x.constant, axes, keepdims)};
+    return {evalReduce(n.type(), x.constant, axes, keepdims)};
   if (axes.empty())
     return {x};
-  switch (kind) {
-  case ReduceKind::Sum:
+  if (n.type() == "ReduceSum")
     return {n.reduce("sum", x, axes, keepdims)};
-  case ReduceKind::Mean:
+  if (n.type() == "ReduceMean")
     return {n.reduce("mean", x, axes, keepdims)};
-  case ReduceKind::Max:
+  if (n.type() == "ReduceMax")
     return {n.reduce("max", x, axes, keepdims)};
-  case ReduceKind::Min:
-    if (isFloat(x.kind)) {
-      Tensor negative = n.reduce("max", n.emitUnary<graph::NegOp>(x), axes, keepdims);
-      return {n.emitUnary<graph::NegOp>(negative)};
-    }
-    [[fallthrough]];
-  default:
-    return n.emitFallback({{x.kind, n.check(graph::reduceShape(x.shape, axes, keepdims))}},
-                          "only sums, means and maxima are supported");
+  if (n.type() == "ReduceMin" && isFloat(x.kind)) {
+    Tensor negative = n.reduce("max", n.emitUnary<graph::NegOp>(x), axes, keepdims);
+    return {n.emitUnary<graph::NegOp>(negative)};
   }
+  return n.emitFallback({{x.kind, n.check(graph::reduceShape(x.shape, axes, keepdims))}},
+                        "only sums, means and maxima are supported");
 }
 
 /// ReduceL1, ReduceL2 and ReduceSumSquare.
@@ -391,34 +377,11 @@ static Tensors importLayerNormalization(Node &n) {
 }
 
 void addFolds(ImportTable &table) {
-  table[":Mod"] = foldMod;
-  table[":Pow"] = foldBinary<BinaryKind::Pow>;
-  table[":Equal"] = foldBinary<BinaryKind::Equal>;
-  table[":Less"] = foldBinary<BinaryKind::Less>;
-  table[":LessOrEqual"] = foldBinary<BinaryKind::LessOrEqual>;
-  table[":Greater"] = foldBinary<BinaryKind::Greater>;
-  table[":GreaterOrEqual"] = foldBinary<BinaryKind::GreaterOrEqual>;
-  table[":And"] = foldBinary<BinaryKind::And>;
-  table[":Or"] = foldBinary<BinaryKind::Or>;
-  table[":Xor"] = foldBinary<BinaryKind::Xor>;
-  table[":Log"] = foldUnary<UnaryKind::Log>;
-  table[":Ceil"] = foldUnary<UnaryKind::Ceil>;
-  table[":Round"] = foldUnary<UnaryKind::Round>;
-  table[":Sign"] = foldUnary<UnaryKind::Sign>;
-  table[":Not"] = foldUnary<UnaryKind::Not>;
-  table[":Sin"] = foldUnary<UnaryKind::Sin>;
-  table[":Cos"] = foldUnary<UnaryKind::Cos>;
-  table[":Tan"] = foldUnary<UnaryKind::Tan>;
-  table[":Asin"] = foldUnary<UnaryKind::Asin>;
-  table[":Acos"] = foldUnary<UnaryKind::Acos>;
-  table[":Atan"] = foldUnary<UnaryKind::Atan>;
-  table[":Sinh"] = foldUnary<UnaryKind::Sinh>;
-  table[":Cosh"] = foldUnary<UnaryKind::Cosh>;
-  table[":Asinh"] = foldUnary<UnaryKind::Asinh>;
-  table[":Acosh"] = foldUnary<UnaryKind::Acosh>;
-  table[":Atanh"] = foldUnary<UnaryKind::Atanh>;
-  table[":Softplus"] = foldUnary<UnaryKind::Softplus>;
-  table[":Softsign"] = foldUnary<UnaryKind::Softsign>;
+  for (const char *type : {"Mod",  "Pow",  "Equal", "Less",  "LessOrEqual", "Greater",  "GreaterOrEqual",
+                           "And",  "Or",   "Xor",   "Log",   "Ceil",        "Round",    "Sign",
+                           "Not",  "Sin",  "Cos",   "Tan",   "Asin",        "Acos",     "Atan",
+                           "Sinh", "Cosh", "Asinh", "Acosh", "Atanh",       "Softplus", "Softsign"})
+    table[std::string(":") + type] = foldElementwise;
 }
 
 void addMathImports(ImportTable &table) {
@@ -433,15 +396,15 @@ void addMathImports(ImportTable &table) {
   table[":Pow"] = importPow;
   table[":PRelu"] = importPRelu;
 
-  table[":Relu"] = importUnary<graph::ReluOp, UnaryKind::Relu>;
-  table[":Neg"] = importUnary<graph::NegOp, UnaryKind::Neg>;
-  table[":Abs"] = importUnary<graph::AbsOp, UnaryKind::Abs>;
-  table[":Sigmoid"] = importFloatUnary<graph::SigmoidOp, UnaryKind::Sigmoid>;
-  table[":Tanh"] = importFloatUnary<graph::TanhOp, UnaryKind::Tanh>;
-  table[":Exp"] = importFloatUnary<graph::ExpOp, UnaryKind::Exp>;
-  table[":Sqrt"] = importFloatUnary<graph::SqrtOp, UnaryKind::Sqrt>;
-  table[":Floor"] = importFloatUnary<graph::FloorOp, UnaryKind::Floor>;
-  table[":Erf"] = importFloatUnary<graph::ErfOp, UnaryKind::Erf>;
+  table[":Relu"] = importUnary<graph::ReluOp>;
+  table[":Neg"] = importUnary<graph::NegOp>;
+  table[":Abs"] = importUnary<graph::AbsOp>;
+  table[":Sigmoid"] = importFloatUnary<graph::SigmoidOp>;
+  table[":Tanh"] = importFloatUnary<graph::TanhOp>;
+  table[":Exp"] = importFloatUnary<graph::ExpOp>;
+  table[":Sqrt"] = importFloatUnary<graph::SqrtOp>;
+  table[":Floor"] = importFloatUnary<graph::FloorOp>;
+  table[":Erf"] = importFloatUnary<graph::ErfOp>;
   table[":Reciprocal"] = importReciprocal;
   table[":HardSwish"] = importHardSwish;
   table[":HardSigmoid"] = importHardSigmoid;
@@ -450,11 +413,11 @@ void addMathImports(ImportTable &table) {
 
   table[":MatMul"] = importMatMul;
   table[":Gemm"] = importGemm;
-  table[":ReduceSum"] = importReduce<ReduceKind::Sum>;
-  table[":ReduceMean"] = importReduce<ReduceKind::Mean>;
-  table[":ReduceMax"] = importReduce<ReduceKind::Max>;
-  table[":ReduceMin"] = importReduce<ReduceKind::Min>;
-  table[":ReduceProd"] = importReduce<ReduceKind::Prod>;
+  table[":ReduceSum"] = importReduce;
+  table[":ReduceMean"] = importReduce;
+  table[":ReduceMax"] = importReduce;
+  table[":ReduceMin"] = importReduce;
+  table[":ReduceProd"] = importReduce;
   table[":ReduceL1"] = importNorm;
   table[":ReduceL2"] = importNorm;
   table[":ReduceSumSquare"] = importNorm;

@@ -8,6 +8,8 @@
 
 #include <map>
 #include <onnx/onnx_pb.h>
+#include <optional>
+#include <utility>
 
 using namespace tw;
 using namespace tw::frontend;
@@ -105,6 +107,7 @@ private:
       throw ImportError{"functions make more than " + std::to_string(kMostNodes) + " nodes"};
     auto found = functions.find({domainOf(node.domain()), operators::functionKey(node)});
     if (found == functions.end()) {
+      markOpset(node);
       for (onnx::AttributeProto &attribute : *node.mutable_attribute()) {
         if (attribute.has_g())
           inlineIn(*attribute.mutable_g()->mutable_node());
@@ -118,7 +121,7 @@ private:
       throw ImportError{"function " + printable(node.op_type()) + " calls itself, or functions are nested more than " +
                         std::to_string(kMostNested) + " deep"};
     const onnx::FunctionProto &function = *found->second;
-    checkOpsets(function);
+    importDomains(function);
     const std::string prefix = (!node.name().empty() ? node.name()
                                 : node.output_size() ? node.output(0)
                                                      : node.op_type()) +
@@ -135,22 +138,24 @@ private:
     std::vector<std::pair<std::string, std::string>> copies; // inputs, and results that are returned twice
     std::map<std::string, std::string> returned;
     for (int i = 0; i < function.output_size() && i < node.output_size(); ++i) {
-      const std::string &inside = function.output(i), &outside = node.output(i);
+      const std::string &own = function.output(i), &outside = node.output(i);
       if (outside.empty())
         continue;
-      const bool isInput = std::find(function.input().begin(), function.input().end(), inside) != function.input().end();
-      if (isInput || returned.count(inside))
-        copies.push_back({isInput ? names[inside] : returned[inside], outside});
+      const bool isInput = std::find(function.input().begin(), function.input().end(), own) != function.input().end();
+      if (isInput || returned.count(own))
+        copies.push_back({isInput ? names[own] : returned[own], outside});
       else
-        names[inside] = returned[inside] = outside;
+        names[own] = returned[own] = outside;
     }
     ++calls;
+    const onnx::FunctionProto *around = std::exchange(inside, &function);
     for (const onnx::NodeProto &body : function.node()) {
       onnx::NodeProto inner = body;
       operators::bindAttributes(inner, given);
       renameNode(inner, names, prefix);
       add(inner, to);
     }
+    inside = around;
     for (auto &[from, name] : copies) {
       onnx::NodeProto &copy = *to.Add();
       copy.set_op_type("Identity");
@@ -161,19 +166,36 @@ private:
     --depth;
   }
 
-  /// Nodes of a body are read as of the model's versions: a domain that only functions use is added, others must agree.
-  void checkOpsets(const onnx::FunctionProto &function) {
-    for (const onnx::OperatorSetIdProto &own : function.opset_import()) {
-      bool isKnown = false;
-      for (const onnx::OperatorSetIdProto &opset : model.opset_import())
-        isKnown |= domainOf(opset.domain()) == domainOf(own.domain());
-      if (!isKnown)
+  using Imports = google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>;
+  /// The version of `domain` among `imports`.
+  static std::optional<int64_t> versionOf(const Imports &imports, const std::string &domain) {
+    for (const onnx::OperatorSetIdProto &opset : imports)
+      if (domainOf(opset.domain()) == domainOf(domain))
+        return opset.version();
+    return std::nullopt;
+  }
+
+  /// The model imports domains that only functions use.
+  void importDomains(const onnx::FunctionProto &function) {
+    for (const onnx::OperatorSetIdProto &own : function.opset_import())
+      if (!versionOf(model.opset_import(), own.domain()))
         *model.add_opset_import() = own;
-    }
+  }
+
+  /// Says which version of its domain the node of a body is of, where its function imports another one than the model.
+  void markOpset(onnx::NodeProto &node) const {
+    const std::optional<int64_t> own = inside ? versionOf(inside->opset_import(), node.domain()) : std::nullopt;
+    if (!own || own == versionOf(model.opset_import(), node.domain()))
+      return;
+    onnx::AttributeProto &mark = *node.add_attribute();
+    mark.set_name(operators::kOpsetAttr);
+    mark.set_type(onnx::AttributeProto::INT);
+    mark.set_i(*own);
   }
 
   onnx::ModelProto &model;
   std::map<std::pair<std::string, std::string>, const onnx::FunctionProto *> functions;
+  const onnx::FunctionProto *inside = nullptr; ///< whose body is read
   int made = 0, depth = 0, calls = 0;
 };
 } // namespace

@@ -122,7 +122,7 @@ private:
 
   void define(const std::string &name, Tensor tensor);
   const Tensor *lookup(const std::string &name);
-  int64_t opsetOf(const std::string &domain) const;
+  int64_t opsetOf(const onnx::NodeProto &proto) const;
   mlir::Location locationOf(StringRef name, StringRef op = "") { return graph::nodeLocation(&context, name, op); }
   /// What `kind` of the model is in the function.
   ElementKind imported(ElementKind kind) const { return options.widenFloats ? widened(kind) : kind; }
@@ -170,18 +170,28 @@ private:
 // Names, types, opsets
 //===----------------------------------------------------------------------===//
 
+/// Throws ImportError for a version of ONNX's own operators that nothing knows.
+static void checkOpset(int64_t version) {
+  if (version < 1 || version > kLastOpset)
+    throw ImportError{"opset is " + std::to_string(version) + ", expected 7 to " + std::to_string(kLastOpset)};
+}
+
 void GraphImporter::readOpsets() {
   for (const onnx::OperatorSetIdProto &opset : model.opset_import())
     if (!opsets.emplace(normalDomain(opset.domain()), opset.version()).second)
       throw ImportError{"operator domain \"" + printable(opset.domain()) + "\" is imported twice"};
   auto own = opsets.find("");
-  if (own == opsets.end())
-    return;
-  if (own->second < 1 || own->second > kLastOpset)
-    throw ImportError{"opset is " + std::to_string(own->second) + ", expected 7 to " + std::to_string(kLastOpset)};
+  if (own != opsets.end())
+    checkOpset(own->second);
 }
 
-int64_t GraphImporter::opsetOf(const std::string &domain) const {
+int64_t GraphImporter::opsetOf(const onnx::NodeProto &proto) const {
+  const std::string domain = normalDomain(proto.domain());
+  if (std::optional<int64_t> version = operators::functionOpset(proto)) {
+    if (domain.empty())
+      checkOpset(*version);
+    return *version;
+  }
   auto found = opsets.find(domain);
   if (found != opsets.end())
     return found->second;
@@ -639,20 +649,7 @@ void GraphImporter::leaveOutput(const std::string &name) {
 }
 
 /// A constant as the host takes it.
-operators::Value GraphImporter::hostTensorOf(const Tensor &tensor) {
-  const Constant &constant = *tensor.constant;
-  HostTensor host;
-  host.type = constant.kind;
-  host.shape.assign(constant.shape.begin(), constant.shape.end());
-  host.bytes = constant.bytes();
-  if (constant.splat) {
-    const std::vector<uint8_t> one = host.bytes;
-    host.bytes.resize(size_t(constant.size()));
-    for (size_t at = 0; at < host.bytes.size(); at += one.size())
-      std::copy(one.begin(), one.end(), host.bytes.begin() + int64_t(at));
-  }
-  return operators::Value(std::move(host));
-}
+operators::Value GraphImporter::hostTensorOf(const Tensor &tensor) { return operators::Value(tensor.constant->tensor()); }
 
 /// What the remainder reads of @main's results: no constants, and no inputs of the network, which it has itself.
 std::vector<std::string> GraphImporter::frontier() {
@@ -1020,7 +1017,7 @@ bool GraphImporter::dependsOnUnknown(const onnx::NodeProto &proto) {
 
 void GraphImporter::count(const Node &node, const std::vector<Tensor> &results, const onnx::NodeProto &proto) {
   uint64_t made = 0, read = 0;
-  std::set<const ConstantBytes *> known;
+  std::set<const ConstantElements *> known;
   for (size_t i = 0; i < node.numInputs(); ++i)
     if (node.has(i) && node.input(i, "").constant)
       if (const Constant &x = *node.input(i, "").constant; known.insert(x.storage.get()).second)
@@ -1086,8 +1083,9 @@ void GraphImporter::importNode(const onnx::NodeProto &proto, const std::string &
     // Trailing inputs that are left out are as if they were not there.
     while (!inputs.empty() && !inputs.back())
       inputs.pop_back();
-    Node node(*builder, proto, locationOf(name, graph::operatorTitle(proto.domain(), proto.op_type())),
-              opsetOf(normalDomain(proto.domain())), std::move(inputs));
+    Node node(*builder, proto, locationOf(name, graph::operatorTitle(proto.domain(), proto.op_type())), opsetOf(proto),
+              std::move(inputs));
+    node.ignoreAttr(operators::kOpsetAttr);
     std::vector<std::pair<std::string, const Tensor *>> captured;
     operators::forEachRead(proto, [&](const std::string &read) {
       if (own.insert(read).second)

@@ -304,10 +304,13 @@ mlir::Value Node::value(const Tensor &x) const {
   functionBuilder.lastConstant = op;
   // The attribute lives as long as the context.
   if (constant.bytes().size() >= kManyBytes)
-    constant.storage->release([attr] {
-      if (attr.getElementType().isInteger(1))
-        return std::vector<uint8_t>(attr.value_begin<bool>(), attr.value_end<bool>());
-      return std::vector<uint8_t>(attr.getRawData().begin(), attr.getRawData().end());
+    constant.storage->release([attr, kind = constant.kind, dims = constant.storage->get()->shape] {
+      HostTensor tensor{"", kind, dims, {}};
+      if (kind == ElementKind::Bool)
+        tensor.bytes.assign(attr.value_begin<bool>(), attr.value_end<bool>());
+      else
+        tensor.bytes.assign(attr.getRawData().begin(), attr.getRawData().end());
+      return tensor;
     });
   entry = {x.constant, op.getResult()};
   return entry.second;
@@ -428,7 +431,7 @@ std::vector<Tensor> Node::emitFallback(ArrayRef<std::pair<ElementKind, Shape>> r
       // Tensors and the like stay in the serialised node.
       continue;
     }
-    if (!attr.name().empty())
+    if (!attr.name().empty() && attr.name() != operators::kOpsetAttr)
       attributes.push_back(b.getNamedAttr(attr.name(), text));
   }
   llvm::sort(attributes);

@@ -80,6 +80,7 @@ public:
   void capture(std::vector<std::pair<std::string, const Tensor *>> values) { captured = std::move(values); }
   const std::vector<std::pair<std::string, const Tensor *>> &captures() const { return captured; }
 
+  const onnx::NodeProto &source() const { return proto; }
   /// Version of the operator's domain.
   int64_t opset() const { return version; }
   llvm::StringRef type() const;

@@ -37,11 +37,6 @@ struct LinearModel {
   }
 };
 
-void setRow(HostTensor &y, int64_t row, const std::vector<double> &values) {
-  for (size_t i = 0; i < values.size(); ++i)
-    setReal(y, row * int64_t(values.size()) + int64_t(i), values[i]);
-}
-
 // source: ONNX, operator LinearRegressor
 void evaluateLinearRegressor(Call &call) {
   const Rows rows(call, 0);

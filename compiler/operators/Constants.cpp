@@ -155,8 +155,8 @@ template <typename T> void fillRange(Call &call, const HostTensor &start, const 
     count = whole > (__int128(1) << 40) ? std::ldexp(1.0, 40) : double(int64_t(std::max<__int128>(whole, 0)));
   }
   if (!(count <= double(frontend::kMaxTensorElements)))
-    call.fail("from " + std::to_string(double(first)) + " to " + std::to_string(double(last)) + " in steps of " +
-              std::to_string(double(step)) + " it would have more than 2^31 elements");
+    call.fail("a range from " + std::to_string(double(first)) + " to " + std::to_string(double(last)) + " in steps of " +
+              std::to_string(double(step)) + " would have more than 2^31 elements");
   HostTensor &y = call.output(0, start.type, {int64_t(std::max(count, 0.0))});
   for (int64_t i = 0; i < countOf(y); ++i)
     if constexpr (kIsFloat<T>)

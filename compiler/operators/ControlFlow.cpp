@@ -4,6 +4,7 @@
 #include "compiler/operators/ControlFlow.h"
 #include "compiler/frontend/OnnxTensor.h"
 #include "compiler/operators/Elements.h"
+#include "compiler/operators/Movement.h"
 
 #include <onnx/onnx_pb.h>
 
@@ -373,14 +374,7 @@ void evaluateSplitToSequence(Call &call) {
     for (int64_t begin = 0; begin < extent; begin += std::min(each, extent - begin))
       split.push_back(std::min(each, extent - begin));
   }
-  int64_t left = extent;
-  for (int64_t size : split) {
-    if (size < 0 || size > left)
-      call.fail("split is " + textOf(split) + " for a dim of " + std::to_string(extent));
-    left -= size;
-  }
-  if (left != 0)
-    call.fail("split is " + textOf(split) + " for a dim of " + std::to_string(extent));
+  requireParts(call, split, extent);
   const bool isSqueezed = !call.has(1) && !call.flagAttr("keepdims", true);
   std::vector<Value> elements;
   int64_t begin = 0;

@@ -166,27 +166,31 @@ template <typename C, typename Bias> void fillBias(C *y, int64_t batch, int64_t 
     std::fill(y + i * places, y + (i + 1) * places, bias(i % channels));
 }
 
-void evaluateConv(Call &call) {
-  const HostTensor &x = call.input(0), &w = call.input(1);
-  call.requireSameType(x, w);
-  const Convolution convolution(call, 0, 1);
-  const int64_t filters = w.shape[0];
+/// Calls f(x, weights, y) on floats, where y, of shape `result`, holds the bias of input 2, if there is one.
+template <typename F> void runOnFloats(Call &call, const Shape &result, F &&f) {
+  const HostTensor &x = call.input(0);
+  const int64_t channels = result[1];
   if (call.has(2)) {
     call.requireSameType(x, call.input(2));
-    requireShape(call, 2, call.input(2), {filters});
+    requireShape(call, 2, call.input(2), {channels});
   }
-  HostTensor &y = call.output(0, x.type, convolution.result);
+  HostTensor &y = call.output(0, x.type, result);
   if (!visitFloat(x.type, [&](auto zero) {
         using T = decltype(zero);
-        using C = Computed<T>;
-        Widened<T> from(x), weights(w);
+        Widened<T> from(x), weights(call.input(1));
         Narrowed<T> to(y);
         if (call.has(2))
-          fillBias(to.data(), convolution.batch, filters, countOf(convolution.windows.output),
-                   [bias = data<T>(call.input(2))](int64_t i) { return C(bias[i]); });
-        convolution.run(from.data(), weights.data(), to.data());
+          fillBias(to.data(), result[0], channels, countOf(Shape(result.begin() + 2, result.end())),
+                   [bias = data<T>(call.input(2))](int64_t i) { return Computed<T>(bias[i]); });
+        f(from.data(), weights.data(), to.data());
       }))
     failType(call, 0, x);
+}
+
+void evaluateConv(Call &call) {
+  call.requireSameType(call.input(0), call.input(1));
+  const Convolution convolution(call, 0, 1);
+  runOnFloats(call, convolution.result, [&](const auto *x, const auto *weights, auto *y) { convolution.run(x, weights, y); });
 }
 
 /// A parameter of filters: [M] stands for [M, 1, ...].
@@ -294,42 +298,30 @@ void evaluateConvTranspose(Call &call) {
   const int64_t channels = x.shape[1] / groups;
   const Shape kernel(w.shape.begin() + 2, w.shape.end());
   const Windows windows = reverseWindows(call, spatial, kernelOf(call, spatial, &kernel));
-  if (call.has(2)) {
-    call.requireSameType(x, call.input(2));
-    requireShape(call, 2, call.input(2), {groups * filters});
-  }
   Shape result{batch, groups * filters};
   result.insert(result.end(), windows.input.begin(), windows.input.end());
-  HostTensor &y = call.output(0, x.type, result);
   const int64_t places = countOf(spatial), resultSize = countOf(windows.input), rows = filters * countOf(kernel);
-  if (!visitFloat(x.type, [&](auto zero) {
-        using T = decltype(zero);
-        using C = Computed<T>;
-        Widened<T> from(x), weights(w);
-        Narrowed<T> to(y);
-        if (call.has(2))
-          fillBias(to.data(), batch, groups * filters, resultSize,
-                   [bias = data<T>(call.input(2))](int64_t i) { return C(bias[i]); });
-        if (places == 0 || rows == 0 || channels == 0 || resultSize == 0)
-          return;
-        const int64_t block = std::min(places, std::max<int64_t>(64, kColumnElements / rows));
-        std::vector<C> columns(size_t(rows * block)), turned(size_t(rows * channels));
-        for (int64_t group = 0; group < groups; ++group) {
-          const C *matrix = weights.data() + group * channels * rows;
-          for (int64_t c = 0; c < channels; ++c)
-            for (int64_t row = 0; row < rows; ++row)
-              turned[size_t(row * channels + c)] = matrix[c * rows + row];
-          for (int64_t n = 0; n < batch; ++n)
-            for (int64_t first = 0; first < places; first += block) {
-              const int64_t count = std::min(block, places - first), i = n * groups + group;
-              std::fill(columns.begin(), columns.end(), C(0));
-              multiply(rows, count, channels, turned.data(), channels, from.data() + i * channels * places + first, places,
-                       columns.data(), count);
-              scatterColumns(windows, to.data() + i * filters * resultSize, filters, first, count, columns.data());
-            }
+  runOnFloats(call, result, [&](const auto *from, const auto *weights, auto *to) {
+    using C = std::remove_pointer_t<decltype(to)>;
+    if (places == 0 || rows == 0 || channels == 0 || resultSize == 0)
+      return;
+    const int64_t block = std::min(places, std::max<int64_t>(64, kColumnElements / rows));
+    std::vector<C> columns(size_t(rows * block)), turned(size_t(rows * channels));
+    for (int64_t group = 0; group < groups; ++group) {
+      const C *matrix = weights + group * channels * rows;
+      for (int64_t c = 0; c < channels; ++c)
+        for (int64_t row = 0; row < rows; ++row)
+          turned[size_t(row * channels + c)] = matrix[c * rows + row];
+      for (int64_t n = 0; n < batch; ++n)
+        for (int64_t first = 0; first < places; first += block) {
+          const int64_t count = std::min(block, places - first), i = n * groups + group;
+          std::fill(columns.begin(), columns.end(), C(0));
+          multiply(rows, count, channels, turned.data(), channels, from + i * channels * places + first, places, columns.data(),
+                   count);
+          scatterColumns(windows, to + i * filters * resultSize, filters, first, count, columns.data());
         }
-      }))
-    failType(call, 0, x);
+    }
+  });
 }
 
 //===----------------------------------------------------------------------===//

@@ -5,6 +5,7 @@
 // wrap; what has no value (a division by zero) is 0, as in numpy.
 //===----------------------------------------------------------------------===//
 #include "compiler/operators/ElementLoops.h"
+#include "compiler/operators/Widened.h"
 
 #include <limits>
 
@@ -203,18 +204,6 @@ template <typename T> static T powerOf(T base, bool isNegative, uint64_t exponen
   return T(result);
 }
 
-/// A double as T: towards zero, within T's range; NaN is 0.
-template <typename T> static T saturated(double value) {
-  if (value != value)
-    return 0;
-  if (value <= double(std::numeric_limits<T>::min()))
-    return std::numeric_limits<T>::min();
-  // 2^63 - 1 is no double: what is not below 2^63 is too large.
-  if (value >= double(std::numeric_limits<T>::max()))
-    return std::numeric_limits<T>::max();
-  return T(value);
-}
-
 static void evaluatePow(Call &call) {
   requireNumpyBroadcasting(call);
   const HostTensor &x = call.input(0), &given = call.input(1);
@@ -244,7 +233,7 @@ static void evaluatePow(Call &call) {
         return std::is_signed_v<E> && b < 0 ? powerOf<T>(a, true, uint64_t(0) - uint64_t(b))
                                             : powerOf<T>(a, false, uint64_t(b));
       else
-        return saturated<T>(std::pow(double(a), b));
+        return fromReal<T>(std::pow(double(a), b));
     });
   };
   const bool done = visitNumber(x.type, [&](auto zero) {

@@ -126,6 +126,13 @@ Evaluator::Evaluator(std::shared_ptr<const onnx::ModelProto> model, std::string 
 
 Evaluator::~Evaluator() = default;
 
+std::optional<int64_t> operators::functionOpset(const onnx::NodeProto &node) {
+  for (const onnx::AttributeProto &attribute : node.attribute())
+    if (attribute.name() == kOpsetAttr)
+      return attribute.i();
+  return std::nullopt;
+}
+
 onnx::ModelProto operators::modelOf(const onnx::NodeProto &node, const std::map<std::string, int64_t> &opsets,
                                     const std::vector<std::string> &inputs) {
   onnx::ModelProto model;
@@ -355,6 +362,7 @@ void Evaluator::runNode(const onnx::NodeProto &node, Scope &scope, const Opsets 
       if (!op)
         throw Error{"this operator is not supported"};
       auto opset = opsets.find(domain);
+      const int64_t version = functionOpset(node).value_or(opset == opsets.end() ? 1 : opset->second);
       const bool isObserved = observer && std::none_of(node.attribute().begin(), node.attribute().end(),
                                                        [](const onnx::AttributeProto &attribute) { return attribute.has_g(); });
       uint64_t bytes = 0;
@@ -362,7 +370,7 @@ void Evaluator::runNode(const onnx::NodeProto &node, Scope &scope, const Opsets 
       if (isObserved)
         read = shapesOf(arguments, bytes);
       Call call(
-          node, opset == opsets.end() ? 1 : opset->second, std::move(arguments),
+          node, version, std::move(arguments),
           [&](const onnx::GraphProto &graph, std::vector<Value> inner) {
             return runGraph(graph, std::move(inner), &scope, opsets);
           },
@@ -472,7 +480,7 @@ std::vector<Value> Evaluator::runFunction(const onnx::FunctionProto &function, c
     for (onnx::NodeProto &inner : *body->mutable_node())
       bindAttributes(inner, given);
   }
-  Opsets own;
+  Opsets own = opsets; // of what the function leaves out
   for (const onnx::OperatorSetIdProto &opset : function.opset_import())
     own[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
   Scope scope;

@@ -34,6 +34,11 @@ void bindAttributes(onnx::NodeProto &node, const std::map<std::string, onnx::Att
 /// is such an order. Throws Error for a circle.
 std::vector<int> inOrder(const onnx::GraphProto &graph);
 
+/// Attribute of a node of a function that stands in the graph of its model: the version of the node's domain that the function imports.
+inline constexpr const char *kOpsetAttr = "tilewright.opset";
+/// Its value; nothing where the node is of the version that the model imports.
+std::optional<int64_t> functionOpset(const onnx::NodeProto &node);
+
 /// A model of one node: `inputs` are the names that it and graphs in it read.
 onnx::ModelProto modelOf(const onnx::NodeProto &node, const std::map<std::string, int64_t> &opsets,
                          const std::vector<std::string> &inputs);

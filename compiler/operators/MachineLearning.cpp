@@ -400,6 +400,11 @@ void Labels::setNone(HostTensor &y, int64_t i) const {
     data<int64_t>(y)[i] = 0;
 }
 
+void operators::setRow(HostTensor &y, int64_t row, const std::vector<double> &values) {
+  for (size_t i = 0; i < values.size(); ++i)
+    setReal(y, row * int64_t(values.size()) + int64_t(i), values[i]);
+}
+
 size_t operators::indexOfLargest(const std::vector<double> &values) {
   return size_t(std::max_element(values.begin(), values.end()) - values.begin());
 }

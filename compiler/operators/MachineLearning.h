@@ -41,6 +41,8 @@ struct Labels {
   void setNone(HostTensor &y, int64_t i) const;
 };
 
+/// Stores a row of [n, c], c the number of `values`.
+void setRow(HostTensor &y, int64_t row, const std::vector<double> &values);
 /// The index of the largest, the first of several.
 size_t indexOfLargest(const std::vector<double> &values);
 

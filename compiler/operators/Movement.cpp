@@ -372,14 +372,7 @@ void evaluateSplit(Call &call) {
   }
   if (int64_t(split.size()) != outputs)
     call.fail("split is " + textOf(split) + " for " + std::to_string(outputs) + " results");
-  int64_t left = extent;
-  for (int64_t size : split) {
-    if (size < 0 || size > left)
-      call.fail("split is " + textOf(split) + " for a dim of " + std::to_string(extent));
-    left -= size;
-  }
-  if (left != 0)
-    call.fail("split is " + textOf(split) + " for a dim of " + std::to_string(extent));
+  requireParts(call, split, extent);
   int64_t begin = 0;
   for (size_t i = 0; i < split.size(); ++i) {
     if (call.wants(i))
@@ -558,6 +551,17 @@ void evaluateCenterCropPad(Call &call) {
 }
 
 } // namespace
+
+void operators::requireParts(const Call &call, const std::vector<int64_t> &split, int64_t extent) {
+  int64_t left = extent;
+  for (int64_t size : split) {
+    if (size < 0 || size > left)
+      call.fail("split is " + textOf(split) + " for a dim of " + std::to_string(extent));
+    left -= size;
+  }
+  if (left != 0)
+    call.fail("split is " + textOf(split) + " for a dim of " + std::to_string(extent));
+}
 
 std::vector<int64_t> operators::listInput(const Call &call, size_t i) {
   const HostTensor &x = call.input(i);

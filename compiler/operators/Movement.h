@@ -10,6 +10,8 @@ namespace tw::operators {
 
 /// The elements of input `i`, of int32 or int64 and rank 0 or 1. Throws Error for others.
 std::vector<int64_t> listInput(const Call &call, size_t i);
+/// Fails unless `split` are sizes of parts of a dim of `extent`.
+void requireParts(const Call &call, const std::vector<int64_t> &split, int64_t extent);
 /// Sets all elements of `y` to element 0 of `value`, of its type.
 void fill(HostTensor &y, const HostTensor &value);
 

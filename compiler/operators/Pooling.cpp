@@ -139,60 +139,55 @@ void evaluateMaxPool(Call &call) {
     failType(call, 0, x);
 }
 
-void evaluateAveragePool(Call &call) {
+/// Calls f(elements, set) for each plane of a tensor of floats: its elements, and a function that sets a result of it.
+template <typename F> void forEachPlane(Call &call, const Pool &pool, F &&f) {
   const HostTensor &x = call.input(0);
-  const Pool pool(call);
-  const bool countsPadding = call.flagAttr("count_include_pad", false);
   HostTensor &y = call.output(0, x.type, pool.result);
   if (!visitFloat(x.type, [&](auto zero) {
         using T = decltype(zero);
-        using C = Computed<T>;
         Widened<T> from(x);
-        for (int64_t plane = 0; plane < pool.planes; ++plane) {
-          const C *elements = from.data() + plane * pool.inputSize;
-          double sum = 0;
-          int64_t count = 0;
-          forEachWindow(
-              pool.windows,
-              [&] {
-                sum = 0;
-                count = 0;
-              },
-              [&](int64_t place) {
-                sum += double(elements[place]);
-                ++count;
-              },
-              [&](int64_t to, int64_t padded) {
-                const int64_t divisor = countsPadding ? padded : count;
-                // A window that sees padding alone averages zeros.
-                data<T>(y)[plane * pool.outputSize + to] = T(divisor ? C(sum / double(divisor)) : C(0));
-              });
-        }
+        for (int64_t plane = 0; plane < pool.planes; ++plane)
+          f(from.data() + plane * pool.inputSize,
+            [to = data<T>(y) + plane * pool.outputSize](int64_t at, double value) { to[at] = T(Computed<T>(value)); });
       }))
     failType(call, 0, x);
 }
 
+void evaluateAveragePool(Call &call) {
+  const Pool pool(call);
+  const bool countsPadding = call.flagAttr("count_include_pad", false);
+  forEachPlane(call, pool, [&](const auto *elements, auto set) {
+    double sum = 0;
+    int64_t count = 0;
+    forEachWindow(
+        pool.windows,
+        [&] {
+          sum = 0;
+          count = 0;
+        },
+        [&](int64_t place) {
+          sum += double(elements[place]);
+          ++count;
+        },
+        [&](int64_t to, int64_t padded) {
+          const int64_t divisor = countsPadding ? padded : count;
+          // A window that sees padding alone averages zeros.
+          set(to, divisor ? sum / double(divisor) : 0);
+        });
+  });
+}
+
 void evaluateLpPool(Call &call) {
-  const HostTensor &x = call.input(0);
   const Pool pool(call);
   const int64_t p = call.intAttr("p", 2);
   if (p < 1)
     call.fail("p is " + std::to_string(p) + ", expected at least 1");
-  HostTensor &y = call.output(0, x.type, pool.result);
-  if (!visitFloat(x.type, [&](auto zero) {
-        using T = decltype(zero);
-        using C = Computed<T>;
-        Widened<T> from(x);
-        for (int64_t plane = 0; plane < pool.planes; ++plane) {
-          const C *elements = from.data() + plane * pool.inputSize;
-          double sum = 0;
-          forEachWindow(
-              pool.windows, [&] { sum = 0; },
-              [&](int64_t place) { sum += std::pow(std::fabs(double(elements[place])), double(p)); },
-              [&](int64_t to, int64_t) { data<T>(y)[plane * pool.outputSize + to] = T(C(std::pow(sum, 1 / double(p)))); });
-        }
-      }))
-    failType(call, 0, x);
+  forEachPlane(call, pool, [&](const auto *elements, auto set) {
+    double sum = 0;
+    forEachWindow(
+        pool.windows, [&] { sum = 0; }, [&](int64_t place) { sum += std::pow(std::fabs(double(elements[place])), double(p)); },
+        [&](int64_t to, int64_t) { set(to, std::pow(sum, 1 / double(p))); });
+  });
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,6 +7,7 @@
 #include "compiler/operators/Elements.h"
 #include "compiler/operators/Images.h"
 #include "compiler/operators/Operator.h"
+#include "compiler/operators/Widened.h"
 
 #include <limits>
 #include <numeric>
@@ -170,21 +171,6 @@ Samples samplesOf(const Call &call, const Axis &axis, const Settings &settings) 
 /// Work types: float for floats of at most 32 bits; double for the rest.
 template <typename T> using Work = std::conditional_t<std::is_same_v<Computed<T>, float>, float, double>;
 
-template <typename T> T fromWork(Work<T> value) {
-  if constexpr (std::is_integral_v<T>) {
-    // Fractions go, as in a Cast, and what a cubic overshoots is cut.
-    if (value != value)
-      return 0;
-    if (value <= double(std::numeric_limits<T>::min()))
-      return std::numeric_limits<T>::min();
-    if (value >= double(std::numeric_limits<T>::max()))
-      return std::numeric_limits<T>::max();
-    return T(value);
-  } else {
-    return T(value);
-  }
-}
-
 /// Resizes axis `axis` of `x`, of shape `shape`.
 template <typename W> std::vector<W> resizeAxis(const std::vector<W> &x, Shape &shape, size_t axis, const Samples &samples) {
   int64_t outer = 1, inner = 1;
@@ -237,7 +223,7 @@ template <typename T> void interpolate(const HostTensor &x, HostTensor &y, const
     if (!samples[axis].isIdentity)
       values = resizeAxis(values, shape, axis, samples[axis]);
   for (size_t i = 0; i < values.size(); ++i)
-    data<T>(y)[i] = fromWork<T>(values[i]);
+    data<T>(y)[i] = fromReal<T>(double(values[i])); // a cubic may overshoot
 }
 
 /// Copies the nearest elements, of any type.

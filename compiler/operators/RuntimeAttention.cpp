@@ -27,7 +27,8 @@ public:
       fits = count == batch || count == 2 * batch || count == 3 * batch + 2;
       hasStarts = count == 2 * batch;
     } else if (rank == 2) {
-      fits = x.shape == Shape{batch, keys};
+      // Of new keys alone: those of the past count.
+      fits = x.shape == Shape{batch, keys} || x.shape == Shape{batch, keys - past};
     } else if (rank == 3) {
       fits = x.shape == Shape{batch, queries, keys};
     } else if (rank == 4) {
@@ -38,7 +39,8 @@ public:
       call.fail(std::string(name) + " has shape " + textOf(x.shape) + ", expected [" + std::to_string(batch) + "], [" +
                 std::to_string(2 * batch) + "], " + textOf({batch, keys}) + ", " + textOf({batch, queries, keys}) + " or [" +
                 std::to_string(batch) + ", 1, most, most]");
-    width = rank == 4 ? x.shape[3] : keys;
+    width = rank > 1 ? x.shape[rank - 1] : keys;
+    first = rank == 2 ? keys - width : 0;
   }
 
   bool counts(int64_t b, int64_t i, int64_t j) const {
@@ -46,7 +48,7 @@ public:
     case 1:
       return j < values[size_t(b)] && (!hasStarts || j >= values[size_t(batch + b)]);
     case 2:
-      return values[size_t(b * width + j)] > 0;
+      return j < first || values[size_t(b * width + j - first)] > 0;
     case 3:
       return values[size_t((b * queries + i) * width + j)] > 0;
     default:
@@ -57,7 +59,7 @@ public:
 private:
   std::vector<int64_t> values;
   size_t rank;
-  int64_t batch, queries, past, width = 0, rows = 0;
+  int64_t batch, queries, past, width = 0, rows = 0, first = 0;
   bool hasStarts = false;
 };
 
@@ -94,6 +96,24 @@ static Joined<T> joinPast(const Call &call, const Heads<T> &past, std::optional<
     }
   joined.present = buffer.tensor(kind);
   return joined;
+}
+
+/// Keys or values of beams: sequence i has rows i * beams and on. Position p of the past of beam j is that of beam sources[i, j, p] of its sequence.
+template <typename T> static void followBeams(const Call &call, const HostTensor &sources, int64_t past, Heads<T> &x) {
+  requireShape(call, sources, "cache_indirection", {-1, -1, -1});
+  const int64_t beams = sources.shape[1], most = sources.shape[2];
+  if (sources.shape[0] * beams != x.batch || most < past)
+    call.fail("cache_indirection has shape " + textOf(sources.shape) + " for " + std::to_string(x.batch) +
+              " rows with a past of " + std::to_string(past));
+  const Heads<T> given = x;
+  for (int64_t b = 0; b < x.batch; ++b)
+    for (int64_t position = 0; position < past; ++position) {
+      const int64_t source = integerAt(sources, b * most + position);
+      if (source < 0 || source >= beams)
+        call.fail("cache_indirection has " + std::to_string(source) + ", there are " + std::to_string(beams) + " beams");
+      for (int64_t h = 0; h < x.heads; ++h)
+        std::copy_n(given.at(b / beams * beams + source, h, position), x.size, x.at(b, h, position));
+    }
 }
 
 /// Attention of joined keys and values: scale, mask (input `maskAt`), bias on the scores (input `biasAt`), unidirectional.
@@ -308,8 +328,6 @@ static void multiHeadAttention(Call &call, const MultiHeadInputs &inputs) {
   int64_t past = 0;
   if (call.has(inputs.pastKey) != call.has(inputs.pastValue))
     call.fail("only one of past_key and past_value is given");
-  if (call.has(inputs.cacheIndirection))
-    call.fail("cache_indirection is given, which is not supported");
   if (call.has(inputs.pastKey) && !isCross) {
     requireShape(call, call.input(inputs.pastKey), "past_key", {q.batch, heads, -1, k.size});
     requireShape(call, call.input(inputs.pastValue), "past_value", {q.batch, heads, -1, v.size});
@@ -322,6 +340,10 @@ static void multiHeadAttention(Call &call, const MultiHeadInputs &inputs) {
     k = std::move(keys.all);
     v = std::move(values.all);
     past = k.length - steps;
+    if (call.has(inputs.cacheIndirection)) {
+      followBeams(call, call.input(inputs.cacheIndirection), past, k);
+      followBeams(call, call.input(inputs.cacheIndirection), past, v);
+    }
     call.set(1, std::move(keys.present));
     call.set(2, std::move(values.present));
   } else {
@@ -517,6 +539,28 @@ static void evaluateRotaryEmbedding(Call &call) {
   evaluateRotary(call, {2, 3, 1, true});
 }
 
+/// q * cos(emb) + q_rot * sin(emb), and the same of k: q, k [batch, heads, steps, size], emb [batch, steps, size].
+static void evaluateGemmaRotaryEmbedding(Call &call) {
+  const HostTensor &angles = call.input(0);
+  requireShape(call, angles, "emb", {-1, -1, -1});
+  const int64_t batch = angles.shape[0], steps = angles.shape[1], size = angles.shape[2];
+  const std::vector<float> angle = realsOf<float>(angles);
+  for (size_t result : {0, 1}) {
+    const HostTensor &x = call.input(1 + 2 * result), &turned = call.input(2 + 2 * result);
+    requireShape(call, x, result ? "k" : "q", {batch, -1, steps, size});
+    requireShape(call, turned, result ? "k_rot" : "q_rot", x.shape);
+    visitReal(x.type, [](auto) {});
+    std::vector<float> y = realsOf<float>(x);
+    const std::vector<float> other = realsOf<float>(turned);
+    const Shape shape{batch, x.shape[1], steps, size};
+    walk<1>(shape, {broadcastStrides({batch, 1, steps, size}, shape)}, [&](int64_t i, const std::array<int64_t, 1> &at) {
+      const float here = angle[size_t(at[0])];
+      y[size_t(i)] = y[size_t(i)] * std::cos(here) + other[size_t(i)] * std::sin(here);
+    });
+    call.set(result, tensorOf(y, x.type, x.shape));
+  }
+}
+
 /// Biases of distances of keys from queries in buckets, as T5 has them: [1, heads, queries, keys] of bias_table[buckets, heads].
 static void evaluateRelativePositionBias(Call &call) {
   const HostTensor &biases = call.input(0);
@@ -596,6 +640,7 @@ void operators::addRuntimeAttention(Table &table) {
   table["com.microsoft:DecoderMaskedMultiHeadAttention"].evaluate = evaluateDecoderMaskedMultiHeadAttention;
   table["com.microsoft:GroupQueryAttention"] = {evaluateGroupQueryAttention, {6}, false, false};
   table["com.microsoft:RotaryEmbedding"].evaluate = evaluateRotaryEmbedding;
+  table["com.microsoft:GemmaRotaryEmbedding"].evaluate = evaluateGemmaRotaryEmbedding;
   table["com.microsoft:RelativePositionBias"] = {evaluateRelativePositionBias, {1, 2}, false, false};
   table["com.microsoft:GatedRelativePositionBias"].evaluate = evaluateGatedRelativePositionBias;
 }

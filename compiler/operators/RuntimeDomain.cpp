@@ -150,6 +150,41 @@ static void evaluateBiasSplitGelu(Call &call) {
   });
 }
 
+/// data + bias + residual, which nothing is dropped of, and with `isPacked` a bit for each element, else a bool.
+static void inferDropout(Call &call, bool hasBias, bool isPacked) {
+  const HostTensor &x = call.input(0);
+  const size_t ratioAt = hasBias ? 3 : 1;
+  if (call.has(ratioAt + 1) && call.intScalar(ratioAt + 1) && (!call.has(ratioAt) || call.realScalar(ratioAt) != 0))
+    call.fail("training_mode is true, which is not supported");
+  visitReal(x.type, [&](auto zero) {
+    using T = decltype(zero);
+    std::vector<T> y = realsOf<T>(x);
+    for (size_t i : {1, 2}) {
+      if (!hasBias || !call.has(i))
+        continue;
+      const HostTensor &added = call.input(i);
+      if (broadcast(x.shape, added.shape) != x.shape)
+        call.fail(std::string(i == 1 ? "bias" : "residual") + " has shape " + textOf(added.shape) +
+                  ", expected one that broadcasts to " + textOf(x.shape));
+      const std::vector<T> more = realsOf<T>(added);
+      walk<1>(x.shape, {broadcastStrides(added.shape, x.shape)},
+              [&](int64_t at, const std::array<int64_t, 1> &from) { y[size_t(at)] += more[size_t(from[0])]; });
+    }
+    call.set(0, tensorOf(y, x.type, x.shape));
+  });
+  const int64_t count = countOf(x);
+  HostTensor mask = makeTensor(isPacked ? ElementKind::U32 : ElementKind::Bool, isPacked ? Shape{(count + 31) / 32} : x.shape);
+  for (int64_t i = 0; i < count; ++i)
+    if (isPacked)
+      data<uint32_t>(mask)[i / 32] |= 1u << (i % 32);
+    else
+      data<Bool>(mask)[i] = true;
+  call.set(1, std::move(mask));
+}
+static void evaluateBiasDropout(Call &call) { inferDropout(call, true, false); }
+static void evaluateBitmaskBiasDropout(Call &call) { inferDropout(call, true, true); }
+static void evaluateBitmaskDropout(Call &call) { inferDropout(call, false, true); }
+
 static void evaluateBiasAdd(Call &call) {
   const HostTensor &x = call.input(0), &skip = call.input(2);
   call.input(1);
@@ -617,6 +652,9 @@ void operators::addRuntimeDomain(Table &table) {
   table["com.microsoft:QuickGelu"].evaluate = evaluateQuickGelu;
   table["com.microsoft:BiasSplitGelu"].evaluate = evaluateBiasSplitGelu;
   table["com.microsoft:BiasAdd"].evaluate = evaluateBiasAdd;
+  table["com.microsoft:BiasDropout"].evaluate = evaluateBiasDropout;
+  table["com.microsoft:BitmaskDropout"].evaluate = evaluateBitmaskDropout;
+  table["com.microsoft:BitmaskBiasDropout"].evaluate = evaluateBitmaskBiasDropout;
   table["com.microsoft:BiasSoftmax"].evaluate = evaluateBiasSoftmax;
   table[":Affine"].evaluate = evaluateAffine;
   table[":ParametricSoftplus"].evaluate = evaluateParametricSoftplus;
@@ -642,7 +680,10 @@ void operators::addRuntimeDomain(Table &table) {
   table["com.microsoft:Inverse"].evaluate = evaluateInverse;
   table["com.microsoft:CDist"].evaluate = evaluateCDist;
   table["com.microsoft:CropAndResize"] = {evaluateCropAndResize, {3}, false, false};
+  addRuntimeExperts(table);
   addRuntimeNorms(table);
+  addRuntimePacked(table);
+  addRuntimeTransforms(table);
   addRuntimeAttention(table);
   addRuntimeQuantized(table);
 }

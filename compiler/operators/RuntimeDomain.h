@@ -62,7 +62,22 @@ struct Embedding {
 };
 void evaluateEmbedding(Call &call, const Embedding &embedding);
 
+/// Element `i` of numbers of `bits` bits that are packed into bytes, the low bits first.
+inline int32_t packedAt(const uint8_t *bytes, int64_t i, int64_t bits) {
+  const int64_t perByte = 8 / bits;
+  return (bytes[i / perByte] >> (i % perByte * bits)) & ((1 << bits) - 1);
+}
+/// `bits`; fails unless so many are packed.
+inline int64_t requireBits(const Call &call, int64_t bits) {
+  if (bits != 2 && bits != 4 && bits != 8)
+    call.fail("bits is " + std::to_string(bits) + ", expected 2, 4 or 8");
+  return bits;
+}
+
 void addRuntimeAttention(Table &table);
+void addRuntimeExperts(Table &table);
+void addRuntimePacked(Table &table);
+void addRuntimeTransforms(Table &table);
 void addRuntimeQuantized(Table &table);
 void addRuntimeNorms(Table &table);
 

@@ -180,6 +180,29 @@ static Quantization dynamicQuantization(const float *x, int64_t count) {
   return q;
 }
 
+/// (A - A_zero_point) * (B - B_zero_point) of each element, in int32.
+static void evaluateMulInteger(Call &call) {
+  const HostTensor &a = call.input(0), &b = call.input(2);
+  call.requireSameType(a, b);
+  if (a.type != ElementKind::U8 && a.type != ElementKind::I8)
+    call.fail(std::string("A is of ") + frontend::elementName(a.type) + ", expected int8 or uint8");
+  const int64_t aZero = call.has(1) ? call.intScalar(1) : 0, bZero = call.has(3) ? call.intScalar(3) : 0;
+  HostTensor &y = call.output(0, ElementKind::I32, broadcast(a.shape, b.shape));
+  walk<2>(y.shape, {broadcastStrides(a.shape, y.shape), broadcastStrides(b.shape, y.shape)},
+          [&](int64_t i, const std::array<int64_t, 2> &at) {
+            data<int32_t>(y)[i] = int32_t((integerAt(a, at[0]) - aZero) * (integerAt(b, at[1]) - bZero));
+          });
+}
+
+/// Sums of bytes in 32 bits.
+static void evaluateReduceSumInteger(Call &call) {
+  const HostTensor &x = call.input(0);
+  if (x.type != ElementKind::U8 && x.type != ElementKind::I8)
+    call.fail(std::string("data is of ") + frontend::elementName(x.type) + ", expected int8 or uint8");
+  const onnx::NodeProto node = nodeLike(call, "ReduceSum", {"axes", "keepdims"});
+  call.set(0, runOnnx(call, node, 11, {toKind(x, x.type == ElementKind::U8 ? ElementKind::U32 : ElementKind::I32)}).at(0));
+}
+
 static void evaluateDynamicQuantizeMatMul(Call &call) {
   const HostTensor &a = call.input(0), &b = call.input(1);
   if (a.type != ElementKind::F32)
@@ -251,21 +274,25 @@ static void evaluateQAttention(Call &call) {
   attendProjected(call, given);
 }
 
-/// Element `i` of numbers of `bits` bits that are packed into bytes, the low bits first.
-static int32_t packedAt(const uint8_t *bytes, int64_t i, int64_t bits) {
-  const int64_t perByte = 8 / bits;
-  return (bytes[i / perByte] >> (i % perByte * bits)) & ((1 << bits) - 1);
-}
-
-static int64_t requireBits(const Call &call, int64_t bits) {
-  if (bits != 2 && bits != 4 && bits != 8)
-    call.fail("bits is " + std::to_string(bits) + ", expected 2, 4 or 8");
-  return bits;
-}
-
 static void requireBlockSize(const Call &call, int64_t size) {
   if (size < 16 || size > (1 << 30) || (size & (size - 1)) != 0)
     call.fail("block_size is " + std::to_string(size) + ", expected a power of 2 of at least 16");
+}
+
+/// a[.., rows] * weights[rows, columns] + bias, [columns], which may be null.
+template <typename T>
+static HostTensor timesWeights(const HostTensor &a, const std::vector<T> &weights, int64_t columns, const HostTensor *bias) {
+  Shape shape = a.shape;
+  const int64_t rows = shape.back();
+  shape.back() = columns;
+  std::vector<T> y(static_cast<size_t>(countOf(shape)));
+  multiplyAdd(countOf(a) / rows, columns, rows, realsOf<T>(a).data(), weights.data(), y.data());
+  if (bias) {
+    const std::vector<T> added = realsOf<T>(*bias);
+    for (size_t i = 0; i < y.size(); ++i)
+      y[i] += added[i % size_t(columns)];
+  }
+  return tensorOf(y, a.type, shape);
 }
 
 /// A * (weights [N, K])^T with weights (q - zero) * scale; scales and zero points for blocks along K, or with g_idx for groups of columns.
@@ -299,9 +326,6 @@ static void evaluateMatMulNBits(Call &call) {
   }
   if (call.has(5))
     requireShape(call, call.input(5), "bias", {n});
-  Shape shape = a.shape;
-  shape.back() = n;
-  HostTensor result = makeTensor(a.type, shape);
   visitReal(a.type, [&](auto zero) {
     using T = decltype(zero);
     // [K, N].
@@ -317,16 +341,8 @@ static void evaluateMatMulNBits(Call &call) {
         const int32_t q = packedAt(b.bytes.data() + row * blocks * blockBytes, column, bits);
         weights[size_t(column * n + row)] = (T(q) - T(zeroPoint)) * T(realAt(scales, at));
       }
-    std::vector<T> y(static_cast<size_t>(countOf(shape)));
-    multiplyAdd(countOf(a) / k, n, k, realsOf<T>(a).data(), weights.data(), y.data());
-    if (call.has(5)) {
-      const std::vector<T> bias = realsOf<T>(call.input(5));
-      for (size_t i = 0; i < y.size(); ++i)
-        y[i] += bias[i % size_t(n)];
-    }
-    store(y, result);
+    call.set(0, timesWeights(a, weights, n, call.has(5) ? &call.input(5) : nullptr));
   });
-  call.set(0, std::move(result));
 }
 
 /// source: QLoRA (Dettmers et al., NeurIPS 2023), appendix E.
@@ -364,9 +380,6 @@ static void evaluateMatMulBnb4(Call &call) {
   if (b.type != ElementKind::U8 || countOf(b) != (n * k + 1) / 2 || countOf(scales) != (n * k + size - 1) / size)
     call.fail("B and absmax have shapes " + textOf(b.shape) + " and " + textOf(scales.shape) + ", expected " +
               std::to_string((n * k + 1) / 2) + " bytes and " + std::to_string((n * k + size - 1) / size) + " scales");
-  Shape shape = a.shape;
-  shape.back() = outer;
-  HostTensor result = makeTensor(a.type, shape);
   visitReal(a.type, [&](auto zero) {
     using T = decltype(zero);
     std::vector<T> weights = zeros<T>({k, n});
@@ -375,11 +388,8 @@ static void evaluateMatMulBnb4(Call &call) {
       const float unit = type == 1 ? kNf4[value] : (value & 8 ? -kFp4[value & 7] : kFp4[value & 7]);
       weights[size_t(isTurned ? i % k * n + i / k : i)] = T(unit) * T(realAt(scales, i / size));
     }
-    std::vector<T> y(static_cast<size_t>(countOf(shape)));
-    multiplyAdd(countOf(a) / inner, outer, inner, realsOf<T>(a).data(), weights.data(), y.data());
-    store(y, result);
+    call.set(0, timesWeights(a, weights, outer, nullptr));
   });
-  call.set(0, std::move(result));
 }
 
 /// Gather of numbers that are quantised in blocks along quantize_axis, then (q - zero) * scale.
@@ -721,6 +731,8 @@ static void evaluateQEmbedLayerNormalization(Call &call) {
 
 void operators::addRuntimeQuantized(Table &table) {
   table["com.microsoft:MatMulIntegerToFloat"].evaluate = evaluateMatMulIntegerToFloat;
+  table["com.microsoft:MulInteger"].evaluate = evaluateMulInteger;
+  table["com.microsoft:ReduceSumInteger"].evaluate = evaluateReduceSumInteger;
   table["com.microsoft:DynamicQuantizeMatMul"].evaluate = evaluateDynamicQuantizeMatMul;
   table["com.microsoft:DynamicQuantizeLSTM"].evaluate = evaluateDynamicQuantizeLstm;
   table["com.microsoft:QGemm"].evaluate = evaluateQGemm;

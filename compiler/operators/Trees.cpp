@@ -197,11 +197,6 @@ Forest forestOf(const Call &call, const std::string &prefix, size_t targets) {
   return forest;
 }
 
-void setRow(HostTensor &y, int64_t row, const std::vector<double> &values) {
-  for (size_t i = 0; i < values.size(); ++i)
-    setReal(y, row * int64_t(values.size()) + int64_t(i), values[i]);
-}
-
 int64_t targetsOf(const Call &call) {
   const int64_t targets = call.intAttr("n_targets", 1);
   if (targets < 1 || targets > (int64_t(1) << 24))

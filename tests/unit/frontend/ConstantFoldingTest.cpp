@@ -8,12 +8,14 @@
 #include "TestModels.h"
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/operators/Elements.h"
 #include "isa/files/InputFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <cmath>
-#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <set>
 
 namespace tw::frontend {
 
@@ -50,62 +52,39 @@ static std::optional<NodeTest> readNodeTest(const fs::path &folder) {
   return test;
 }
 
-/// A number of a tensor, for comparison.
-static double element(const HostTensor &tensor, size_t i) {
-  const uint8_t *at = tensor.bytes.data() + i * elementBytes(tensor.type);
-  auto load = [&](auto value) {
-    std::memcpy(&value, at, sizeof(value));
-    return value;
-  };
-  switch (tensor.type) {
-  case ElementKind::F32:
-    return load(float());
-  case ElementKind::F64:
-    return load(double());
-  case ElementKind::F16:
-    return halfToFloat(load(uint16_t()));
-  case ElementKind::BF16:
-    return bfloatToFloat(load(uint16_t()));
-  case ElementKind::I8:
-    return load(int8_t());
-  case ElementKind::U8:
-  case ElementKind::Bool:
-    return load(uint8_t());
-  case ElementKind::I16:
-    return load(int16_t());
-  case ElementKind::U16:
-    return load(uint16_t());
-  case ElementKind::I32:
-    return load(int32_t());
-  case ElementKind::U32:
-    return load(uint32_t());
-  case ElementKind::I64:
-    return double(load(int64_t()));
-  case ElementKind::U64:
-    return double(load(uint64_t()));
-  }
-  return 0;
+/// The tests of Debian's package whose data are known to be wrong; the list gives the reasons.
+static std::set<std::string> knownFailures() {
+  std::ifstream list(TILEWRIGHT_SOURCE_DIR "/tests/conformance/known-failures.txt");
+  std::set<std::string> names;
+  for (std::string line; std::getline(list, line);)
+    if (llvm::StringRef rest = line; rest.consume_front("installed * "))
+      names.insert(rest.split(':').first.str());
+  return names;
 }
 
-/// Compares a graph.constant with an expected tensor; exponentials and the like may differ in the last bits.
-static void compare(mlir::DenseElementsAttr found, HostTensor expected, const std::string &name) {
+/// How far a result may be from what a test expects, relative to numbers above 1. Exponentials and the like may differ in the last bits.
+static double toleranceOf(llvm::StringRef op, llvm::StringRef test) {
+  // They made the results of windows with 3.1415 for pi, 9.3e-5 too little. At 0 <= t < 1, a - b cos(2 pi t) + c cos(4 pi t) changes by at
+  // most 2b + 4c times as much, which is 1.32 for a Blackman window and less for the others.
+  if (test.contains("window"))
+    return 1.32 * 9.3e-5;
+  // Operators whose expected numbers are written with four digits behind the point.
+  static constexpr llvm::StringLiteral kFourDigits[] = {"GridSample", "RoiAlign"};
+  return llvm::is_contained(kFourDigits, op) ? 0.5e-4 : 1e-6;
+}
+
+/// Compares a graph.constant with an expected tensor.
+static void compare(mlir::DenseElementsAttr found, HostTensor expected, llvm::StringRef op, const std::string &name) {
+  double tolerance = toleranceOf(op, name);
   // The tests of ONNX 1.12 store bfloat16 results as their bits, and made them by truncation instead of rounding.
-  // As ONNX's own runner compares: the data of some tests have four digits.
-  double tolerance = 1e-3;
   if (found.getElementType().isBF16() && expected.type == ElementKind::U16) {
     expected.type = ElementKind::BF16;
     tolerance = std::ldexp(1.0, -7);
   }
-  // They made the results of windows with 3.1415 for pi, 9.3e-5 too little. At 0 <= t < 1, a - b cos(2 pi t) + c cos(4 pi t) changes by at
-  // most 2b + 4c times as much, which is 1.32 for a Blackman window and less for the others.
-  if (name == "test_adam_multiple") // its data were made with another epsilon than the model has
-    return;
-  if (llvm::StringRef(name).contains("window"))
-    tolerance = 1.32 * 9.3e-5;
   ASSERT_EQ(found.getType().getShape(), llvm::ArrayRef<int64_t>(expected.shape)) << name;
   size_t i = 0;
   auto check = [&](double value) {
-    double wanted = element(expected, i++);
+    double wanted = operators::realAt(expected, int64_t(i++));
     if (std::isnan(wanted))
       EXPECT_TRUE(std::isnan(value)) << name;
     else if (value != wanted)
@@ -132,6 +111,8 @@ TEST(ConstantFoldingTest, OperatorTestsOfOnnx) {
     folders.push_back(entry.path());
   std::sort(folders.begin(), folders.end());
   std::map<std::string, int> folded;
+  const std::set<std::string> known = knownFailures();
+  ASSERT_FALSE(known.empty());
   int imported = 0;
   for (const fs::path &folder : folders) {
     auto test = readNodeTest(folder);
@@ -149,8 +130,11 @@ TEST(ConstantFoldingTest, OperatorTestsOfOnnx) {
     mlir::Operation *terminator = function.getBody().front().getTerminator();
     for (unsigned i = 0; i < terminator->getNumOperands(); ++i)
       if (auto constant = terminator->getOperand(i).getDefiningOp<graph::ConstantOp>()) {
-        compare(mlir::cast<mlir::DenseElementsAttr>(constant.getValue()), test->outputs[i], folder.filename().string());
-        ++folded[test->model.graph().node(0).op_type()];
+        const std::string &op = test->model.graph().node(0).op_type(), name = folder.filename().string();
+        ++folded[op];
+        // Bits of a bfloat16 can be compared all the same.
+        if (!known.count(name) || test->outputs[i].type == ElementKind::U16)
+          compare(mlir::cast<mlir::DenseElementsAttr>(constant.getValue()), test->outputs[i], op, name);
       }
   }
   // 932 tests come with ONNX 1.12; what is not imported is about strings, sequences, control flow or random numbers.

@@ -602,4 +602,71 @@ TEST(ImportModelTest, OutputsMayBeInputsOrConstants) {
   EXPECT_EQ(m.constantResult(1), "dense<1.000000e+00> : tensor<1xf32>");
 }
 
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+/// y = F(x) of a constant x of four zeros [2, 2]; F is Softmax along axis 0, with `isInGraph` in both branches of an If.
+static onnx::ModelProto modelWithSoftmax(int opset, int functionOpset, bool isInGraph = false) {
+  onnx::ModelProto model =
+      modelOf("() => (float[2,2] y) { x = Constant <value = float[2,2] {0, 0, 0, 0}> () y = Relu (x) }", opset);
+  onnx::NodeProto &call = *model.mutable_graph()->mutable_node(1);
+  call.set_op_type("F");
+  call.set_domain("local");
+  onnx::OperatorSetIdProto &local = *model.add_opset_import();
+  local.set_domain("local");
+  local.set_version(1);
+  onnx::FunctionProto &function = *model.add_functions();
+  function.set_name("F");
+  function.set_domain("local");
+  function.add_input("a");
+  function.add_output("b");
+  function.add_opset_import()->set_version(functionOpset);
+  onnx::NodeProto softmax;
+  softmax.set_op_type("Softmax");
+  softmax.add_input("a");
+  softmax.add_output("b");
+  onnx::AttributeProto &axis = *softmax.add_attribute();
+  axis.set_name("axis");
+  axis.set_type(onnx::AttributeProto::INT);
+  if (!isInGraph) {
+    *function.add_node() = softmax;
+    return model;
+  }
+  onnx::NodeProto &condition = *function.add_node();
+  condition.set_op_type("Constant");
+  condition.add_output("c");
+  onnx::AttributeProto &value = *condition.add_attribute();
+  value.set_name("value");
+  value.set_type(onnx::AttributeProto::TENSOR);
+  value.mutable_t()->set_data_type(onnx::TensorProto::BOOL);
+  value.mutable_t()->add_int32_data(1);
+  onnx::NodeProto &branches = *function.add_node();
+  branches.set_op_type("If");
+  branches.add_input("c");
+  branches.add_output("b");
+  softmax.set_output(0, "inner");
+  for (const char *name : {"then_branch", "else_branch"}) {
+    onnx::AttributeProto &branch = *branches.add_attribute();
+    branch.set_name(name);
+    branch.set_type(onnx::AttributeProto::GRAPH);
+    *branch.mutable_g()->add_node() = softmax;
+    branch.mutable_g()->add_output()->set_name("inner");
+  }
+  return model;
+}
+
+TEST(ImportFunctionTest, NodesAreOfTheVersionThatTheirFunctionImports) {
+  // Equal numbers share 1: among all four up to opset 12, along axis 0 since.
+  for (bool isInGraph : {false, true}) {
+    EXPECT_EQ(Imported(modelWithSoftmax(13, 13, isInGraph)).constantResult(), "dense<5.000000e-01> : tensor<2x2xf32>");
+    EXPECT_EQ(Imported(modelWithSoftmax(13, 12, isInGraph)).constantResult(), "dense<2.500000e-01> : tensor<2x2xf32>");
+    EXPECT_EQ(Imported(modelWithSoftmax(12, 13, isInGraph)).constantResult(), "dense<5.000000e-01> : tensor<2x2xf32>");
+  }
+}
+
+TEST(ImportFunctionTest, VersionsThatNothingKnowsAreRefused) {
+  EXPECT_EQ(Imported(modelWithSoftmax(13, 29)).error, "test.onnx: node \"y\" (Softmax): opset is 29, expected 7 to 28");
+}
+
 } // namespace tw::frontend

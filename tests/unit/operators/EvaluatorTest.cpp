@@ -106,6 +106,27 @@ TEST(EvaluatorTest, RefusesGraphsThatMakeNoSense) {
   EXPECT_THROW(valueAt(endless, 1), Error);
 }
 
+TEST(EvaluatorTest, NodesOfAFunctionAreOfTheVersionThatItImports) {
+  // Softmax of four equal numbers [2, 2]: over both dims up to opset 12, over the last one since. Without an import, the model's holds.
+  onnx::ModelProto model = modelWithFunction();
+  onnx::FunctionProto &function = *model.mutable_functions(0);
+  function.clear_node();
+  onnx::AttributeProto &axis = *addNode(*function.mutable_node(), "Softmax", {"a"}, "b").add_attribute();
+  axis.set_name("axis");
+  axis.set_type(onnx::AttributeProto::INT);
+  auto share = [&] {
+    return data<float>(*Evaluator(model).run({{"x", makeTensor(ElementKind::F32, {2, 2})}}).at("y").tensor)[0];
+  };
+  function.mutable_opset_import(0)->set_version(12);
+  EXPECT_EQ(share(), 0.25f);
+  function.mutable_opset_import(0)->set_version(13);
+  EXPECT_EQ(share(), 0.5f);
+  function.clear_opset_import();
+  EXPECT_EQ(share(), 0.5f);
+  model.mutable_opset_import(0)->set_version(12);
+  EXPECT_EQ(share(), 0.25f);
+}
+
 TEST(EvaluatorTest, NodesRunInAnyGivenOrder) {
   onnx::ModelProto model;
   addOpset(*model.mutable_opset_import());

@@ -215,6 +215,49 @@ TEST(DecoderMaskedMultiHeadAttention, OneStepAtATimeIsTheWhole) {
   }
 }
 
+TEST(DecoderMaskedMultiHeadAttention, BeamsFollowTheirPast) {
+  RandomTensors random;
+  constexpr int64_t kBeams = 2, kPast = 3, kMost = 5;
+  const HostTensor q = random.reals({kBeams, 1, kWidth}), k = random.reals({kBeams, 1, kWidth}),
+                   v = random.reals({kBeams, 1, kWidth});
+  const HostTensor keys = random.reals({kBeams, kHeads, kMost, kSize}), values = random.reals({kBeams, kHeads, kMost, kSize});
+  const HostTensor sources = integers({1, kBeams, kMost}, {0, 1, 1, 0, 0, 1, 0, 1, 0, 0});
+  RealNode node("com.microsoft:DecoderMaskedMultiHeadAttention", 3);
+  node.integer("num_heads", kHeads).integer("past_present_share_buffer", 1);
+  std::vector<Value> inputs{q, k, v, Value(), Value(), keys, values, integers({1}, {kPast}), integers({1}, {kBeams}), sources};
+  const std::vector<Value> results = node.runAll(inputs);
+  expectElements(*results[0].tensor, {kBeams, 1, kWidth}, [&](const Shape &i) {
+    const int64_t h = i[2] / kSize;
+    auto of = [&](const HostTensor &past, const HostTensor &fresh, int64_t j, int64_t s) {
+      return j < kPast ? at(past, {int64_t(at(sources, {0, i[0], j})), h, j, s}) : at(fresh, {i[0], 0, h * kSize + s});
+    };
+    return attend(
+        kPast + 1,
+        [&](int64_t j) {
+          double sum = 0;
+          for (int64_t s = 0; s < kSize; ++s)
+            sum += at(q, {i[0], 0, h * kSize + s}) * of(keys, k, j, s);
+          return sum / 2; // the root of kSize
+        },
+        [&](int64_t j) { return of(values, v, j, i[2] % kSize); });
+  });
+  // The state stays as the beams have made it.
+  EXPECT_EQ(at(*results[1].tensor, {0, 1, 1, 2}), at(keys, {0, 1, 1, 2}));
+  inputs[9] = integers({1, kBeams, kMost}, {2, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(node.error(inputs), "cache_indirection has 2, there are 2 beams");
+}
+
+TEST(MultiHeadAttention, AMaskOfTheNewKeysLeavesThePast) {
+  RandomTensors random;
+  const HostTensor q = random.reals({kBatch, kSteps, kWidth}), k = random.reals({kBatch, kSteps, kWidth}),
+                   v = random.reals({kBatch, kSteps, kWidth}), past = random.reals({kBatch, kHeads, 2, kSize});
+  RealNode node("com.microsoft:MultiHeadAttention");
+  node.integer("num_heads", kHeads);
+  auto masked = [&](const HostTensor &mask) { return node.run({q, k, v, Value(), mask, Value(), past, past}); };
+  EXPECT_EQ(masked(integers({kBatch, 3}, {1, 0, 1, 1, 1, 0})).bytes,
+            masked(integers({kBatch, 5}, {1, 1, 1, 0, 1, 1, 1, 1, 1, 0})).bytes);
+}
+
 //===----------------------------------------------------------------------===//
 // GroupQueryAttention
 //===----------------------------------------------------------------------===//
