@@ -19,7 +19,7 @@ import numpy as np
 # Field numbers and enum values. source: onnx.proto3 of ONNX 1.12
 
 FLOAT, INT64, BFLOAT16 = 1, 7, 16
-ATTRIBUTE_FLOAT, ATTRIBUTE_INT, ATTRIBUTE_INTS = 1, 2, 7
+ATTRIBUTE_FLOAT, ATTRIBUTE_INT, ATTRIBUTE_STRING, ATTRIBUTE_INTS = 1, 2, 3, 7
 
 
 def varint(value):
@@ -46,6 +46,8 @@ def attribute(name, value):
     if isinstance(value, float):
         bits = varint(2 << 3 | 5) + struct.pack("<f", value)
         return message(5, message(1, name), bits, integer(20, ATTRIBUTE_FLOAT))
+    if isinstance(value, str):
+        return message(5, message(1, name), message(4, value), integer(20, ATTRIBUTE_STRING))
     if isinstance(value, int):
         return message(5, message(1, name), integer(3, value), integer(20, ATTRIBUTE_INT))
     return message(5, message(1, name), *[integer(8, v) for v in value], integer(20, ATTRIBUTE_INTS))
@@ -200,7 +202,13 @@ def resnet50(graph):
 
 def mobilenetv2(graph):
     """Sandler et al., MobileNetV2, table 2, width 1.0."""
-    x = graph.input("image", (1, 3, 224, 224))
+    *_, x = mobilenetv2_blocks(graph, 224)
+    graph.output(graph.classifier(graph.global_pool(x)), "logits")
+
+
+def mobilenetv2_blocks(graph, image):
+    """Yields what the expansions and the head make."""
+    x = graph.input("image", (1, 3, image, image))
     x = graph.relu6(graph.conv("stem", x, 32, 3, stride=2))
     rows = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
     index = 0
@@ -209,11 +217,11 @@ def mobilenetv2(graph):
             index += 1
             name, stride, hidden = f"block{index}", first_stride if i == 0 else 1, expansion * x[1][1]
             y = graph.relu6(graph.conv(name + "_expand", x, hidden, 1)) if expansion > 1 else x
+            yield y
             y = graph.relu6(graph.conv(name + "_depthwise", y, hidden, 3, stride=stride, group=hidden))
             y = graph.conv(name + "_project", y, channels, 1, gain=1.0)
             x = graph.node("Add", name + "_add", [x, y], y[1]) if stride == 1 and x[1] == y[1] else y
-    x = graph.relu6(graph.conv("head", x, 1280, 1))
-    graph.output(graph.classifier(graph.global_pool(x)), "logits")
+    yield graph.relu6(graph.conv("head", x, 1280, 1))
 
 
 def squeezenet(graph):
@@ -294,11 +302,149 @@ def bert_block_decomposed(graph):
     bert_block(graph, decomposed=True)
 
 
+def channels_from(graph, name, x, first, count):
+    """Channels `first` to `first + count` of x."""
+    bounds = [graph.constant(f"{name}_{key}", np.array([value], np.int64))
+              for key, value in (("starts", first), ("ends", first + count), ("axes", 1))]
+    return graph.node("Slice", name, [x, *bounds], (x[1][0], count) + x[1][2:])
+
+
+def reshape(graph, name, x, shape):
+    return graph.node("Reshape", name, [x, graph.constant(name + "_shape", np.array(shape, np.int64))], shape)
+
+
+def transpose(graph, name, x, perm):
+    return graph.node("Transpose", name, [x], [x[1][i] for i in perm], perm=perm)
+
+
+def concat(graph, name, parts, axis=1):
+    shape = list(parts[0][1])
+    shape[axis] = sum(part[1][axis] for part in parts)
+    return graph.node("Concat", name, parts, shape, axis=axis)
+
+
+def shufflenetv2(graph):
+    """Ma et al., ShuffleNet V2, table 5, width 1.0."""
+
+    def shuffle(name, x):
+        n, c, h, w = x[1]
+        x = reshape(graph, name + "_split", x, (n, 2, c // 2, h, w))
+        return reshape(graph, name + "_merge", transpose(graph, name, x, [0, 2, 1, 3, 4]), (n, c, h, w))
+
+    def branch(name, x, channels, stride):
+        y = graph.relu(graph.conv(name + "_conv1", x, channels, 1))
+        y = graph.conv(name + "_depthwise", y, channels, 3, stride=stride, group=channels, gain=1.0)
+        return graph.relu(graph.conv(name + "_conv2", y, channels, 1))
+
+    x = graph.input("image", (1, 3, 224, 224))
+    x = graph.max_pool("stem_pool", graph.relu(graph.conv("stem", x, 24, 3, stride=2)), 3, 2, 1)
+    for stage, (channels, repeats) in enumerate([(116, 4), (232, 8), (464, 4)]):
+        half = channels // 2
+        for i in range(repeats):
+            name = f"stage{stage + 2}_block{i + 1}"
+            if i == 0:
+                left = graph.conv(name + "_left_depthwise", x, x[1][1], 3, stride=2, group=x[1][1], gain=1.0)
+                left = graph.relu(graph.conv(name + "_left_conv", left, half, 1))
+                right = branch(name, x, half, 2)
+            else:
+                left = channels_from(graph, name + "_left", x, 0, half)
+                right = branch(name, channels_from(graph, name + "_right", x, half, half), half, 1)
+            x = shuffle(name + "_shuffle", concat(graph, name + "_concat", [left, right]))
+    x = graph.relu(graph.conv("head", x, 1024, 1))
+    graph.output(graph.classifier(graph.global_pool(x)), "logits")
+
+
+def yolo(graph, image=320, classes=80):
+    """YOLOv5n as its repository writes it, release 6.0, on a smaller image: C3 blocks, SPPF, two ways through three scales, and
+    detections of all scales in one tensor. The boxes' decoding is left out."""
+    width, depth = [16, 32, 64, 128, 256], [1, 2, 3, 1]
+
+    def unit(name, x, channels, kernel, stride=1, pad=None):
+        x = graph.conv(name, x, channels, kernel, stride, pad)
+        gate = graph.node("Sigmoid", name + "_sigmoid", [x], x[1])
+        return graph.node("Mul", name + "_silu", [x, gate], x[1])
+
+    def c3(name, x, channels, repeats, adds=True):
+        y = unit(name + "_cv1", x, channels // 2, 1)
+        for i in range(repeats):
+            z = unit(f"{name}_m{i}_cv2", unit(f"{name}_m{i}_cv1", y, channels // 2, 1), channels // 2, 3)
+            y = graph.node("Add", f"{name}_m{i}_add", [y, z], y[1]) if adds else z
+        return unit(name + "_cv3", concat(graph, name + "_concat", [y, unit(name + "_cv2", x, channels // 2, 1)]), channels, 1)
+
+    def upsample(name, x):
+        n, c, h, w = x[1]
+        roi = graph.constant(name + "_roi", np.zeros(0, np.float32))
+        scales = graph.constant(name + "_scales", np.array([1, 1, 2, 2], np.float32))
+        return graph.node("Resize", name, [x, roi, scales], (n, c, 2 * h, 2 * w), mode="nearest",
+                          coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+
+    x = unit("stem", graph.input("image", (1, 3, image, image)), width[0], 6, 2, 2)
+    scales = []
+    for stage in range(4):
+        x = unit(f"stage{stage}_down", x, width[stage + 1], 3, 2)
+        x = c3(f"stage{stage}_c3", x, width[stage + 1], depth[stage])
+        scales.append(x)
+    y = unit("sppf_cv1", x, width[4] // 2, 1)
+    pools = [y]
+    for i in range(3):
+        pools.append(graph.max_pool(f"sppf_pool{i}", pools[-1], 5, 1, 2))
+    x = unit("sppf_cv2", concat(graph, "sppf_concat", pools), width[4], 1)
+    laterals = []
+    for i, stage in enumerate((2, 1)):
+        laterals.append(unit(f"up{i}_lateral", x, width[stage + 1], 1))
+        x = concat(graph, f"up{i}_concat", [upsample(f"up{i}_resize", laterals[-1]), scales[stage]])
+        x = c3(f"up{i}_c3", x, width[stage + 1], 1, adds=False)
+    found = [x]
+    for i, stage in enumerate((2, 3)):
+        x = concat(graph, f"down{i}_concat", [unit(f"down{i}_conv", x, x[1][1], 3, 2), laterals[1 - i]])
+        x = c3(f"down{i}_c3", x, width[stage + 1], 1, adds=False)
+        found.append(x)
+    rows = []
+    for i, x in enumerate(found):
+        x = graph.conv(f"detect{i}", x, 3 * (classes + 5), 1, gain=1.0)
+        n, _, h, w = x[1]
+        x = reshape(graph, f"detect{i}_split", x, (n, 3, classes + 5, h, w))
+        x = transpose(graph, f"detect{i}_transpose", x, [0, 1, 3, 4, 2])
+        x = graph.node("Sigmoid", f"detect{i}_sigmoid", [x], x[1])
+        rows.append(reshape(graph, f"detect{i}_merge", x, (n, 3 * h * w, classes + 5)))
+    graph.output(concat(graph, "detections", rows), "detections")
+
+
+def ssd(graph, image=300, classes=91):
+    """MobileNetV2 (mobilenetv2() above) with the heads of Liu et al., SSD, section 2, made lighter: Sandler et al., MobileNetV2, section 6.2.
+    Each scale's boxes and scores go channels last and behind those of the scale before."""
+
+    def separable(name, x, channels, stride=1):
+        y = graph.relu6(graph.conv(name + "_depthwise", x, x[1][1], 3, stride=stride, group=x[1][1]))
+        return graph.conv(name, y, channels, 1, gain=1.0)
+
+    scales = []
+    for value in mobilenetv2_blocks(graph, image):
+        if value[0] in ("block14_expand_clip_out", "head_clip_out"):
+            scales.append(value)
+    x = scales[-1]
+    for i, channels in enumerate((512, 256, 256, 128)):
+        y = graph.relu6(graph.conv(f"extra{i}_reduce", x, channels // 2, 1))
+        x = graph.relu6(separable(f"extra{i}", y, channels, stride=2))
+        scales.append(x)
+    for kind, size in (("boxes", 4), ("scores", classes)):
+        rows = []
+        for i, x in enumerate(scales):
+            name = f"{kind}{i}"
+            y = transpose(graph, name + "_transpose", separable(name, x, (3 if i == 0 else 6) * size), [0, 2, 3, 1])
+            rows.append(reshape(graph, name + "_merge", y, (y[1][0], y[1][1] * y[1][2] * y[1][3] // size, size)))
+        y = concat(graph, kind + "_concat", rows)
+        graph.output(graph.node("Softmax", "scores", [y], y[1], axis=-1) if kind == "scores" else y, kind)
+
+
 NETWORKS = {
     "resnet18": resnet18,
     "resnet50": resnet50,
     "mobilenetv2": mobilenetv2,
     "squeezenet": squeezenet,
+    "shufflenetv2": shufflenetv2,
+    "yolo": yolo,
+    "ssd": ssd,
     "bert_block": bert_block,
     "bert_block_decomposed": bert_block_decomposed,
 }

@@ -1,12 +1,14 @@
 //===- ConvertLayout.cpp - Channels last ----------------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Every convolution and pool becomes NHWC between two transposes; then
-// transposes sink through the ops below them until they meet and cancel.
+// All values get their layout at once (ChannelsLast.h). Then transposes of the
+// model sink through the ops below them until they meet and cancel.
 //===----------------------------------------------------------------------===//
+#include "compiler/graph/transforms/ChannelsLast.h"
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Rewriting.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
@@ -18,44 +20,8 @@ namespace tw::graph {
 
 namespace {
 
-constexpr int64_t kToNhwc[] = {0, 2, 3, 1};
-constexpr int64_t kToNchw[] = {0, 3, 1, 2};
-constexpr int64_t kWeightsToNhwc[] = {2, 3, 1, 0};
-
 /// A transpose made by this pass carries no node name: it is no node of the model.
 Location layoutLoc(Operation *op) { return UnknownLoc::get(op->getContext()); }
-
-//===----------------------------------------------------------------------===//
-// Into NHWC
-//===----------------------------------------------------------------------===//
-
-/// convolutions and pools: x first, weights second.
-struct ToNhwc : RewritePattern {
-  ToNhwc(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
-
-  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
-    auto layout = op->getAttrOfType<StringAttr>("layout");
-    if (!isa<GraphDialect>(op->getDialect()) || !layout || layout.getValue() != "nchw")
-      return failure();
-    IRMapping mapping;
-    Location loc = layoutLoc(op);
-    Value x = op->getOperand(0);
-    mapping.map(x, createTranspose(rewriter, loc, x, kToNhwc));
-    if (isa<ConvOp, ConvIntegerOp>(op)) {
-      Value w = op->getOperand(1);
-      mapping.map(w, createTranspose(rewriter, loc, w, kWeightsToNhwc));
-    }
-    Operation *moved = rewriter.clone(*op, mapping);
-    moved->setAttr("layout", rewriter.getStringAttr("nhwc"));
-    auto type = cast<RankedTensorType>(op->getResult(0).getType());
-    SmallVector<int64_t> shape;
-    for (int64_t dim : kToNhwc)
-      shape.push_back(type.getDimSize(dim));
-    moved->getResult(0).setType(RankedTensorType::get(shape, type.getElementType()));
-    rewriter.replaceOp(op, createTranspose(rewriter, loc, moved->getResult(0), kToNchw));
-    return success();
-  }
-};
 
 //===----------------------------------------------------------------------===//
 // Sinking
@@ -86,11 +52,12 @@ Value beforeTranspose(PatternRewriter &rewriter, Location loc, Value value, Arra
   return createReshape(rewriter, loc, padded, moved);
 }
 
-/// The perm of the first operand that comes transposed at run time.
+/// The perm of the first operand that comes transposed at run time, by a node of the model: a conversion is where it costs least.
 std::optional<SmallVector<int64_t>> commonTranspose(OperandRange operands, size_t rank) {
   for (Value operand : operands)
-    if (auto transpose = operand.getDefiningOp<TransposeOp>();
-        transpose && transpose.getPerm().size() == rank && !constantOf(transpose.getX()))
+    if (auto transpose = operand.getDefiningOp<TransposeOp>(); transpose && !transpose->hasAttr(kConversionAttr) &&
+                                                               transpose.getPerm().size() == rank &&
+                                                               !constantOf(transpose.getX()))
       return SmallVector<int64_t>(transpose.getPerm());
   return std::nullopt;
 }
@@ -201,8 +168,14 @@ struct MergeTransposes : OpRewritePattern<TransposeOp> {
     for (int64_t dim : op.getPerm())
       perm.push_back(inner.getPerm()[dim]);
     Value x = inner.getX();
-    Location loc = fuseLocations({inner, op});
-    rewriter.replaceOp(op, llvm::is_sorted(perm) ? x : createTranspose(rewriter, loc, x, perm));
+    if (llvm::is_sorted(perm)) {
+      rewriter.replaceOp(op, x);
+      return success();
+    }
+    Value merged = createTranspose(rewriter, fuseLocations({inner, op}), x, perm);
+    if (op->hasAttr(kConversionAttr) && inner->hasAttr(kConversionAttr))
+      merged.getDefiningOp()->setAttr(kConversionAttr, rewriter.getUnitAttr());
+    rewriter.replaceOp(op, merged);
     return success();
   }
 };
@@ -283,8 +256,11 @@ struct TransposeToReshape : OpRewritePattern<TransposeOp> {
 struct ConvertLayoutPass : impl::ConvertLayoutPassBase<ConvertLayoutPass> {
   void runOnOperation() override {
     MLIRContext *context = &getContext();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (llvm::hasSingleElement(function.getBody()))
+        putChannelsLast(function.getBody().front());
     RewritePatternSet patterns(context);
-    patterns.add<ToNhwc, SinkThroughElementwise, SinkThroughDims, MergeTransposes, FoldTranspose, FoldReshape,
+    patterns.add<SinkThroughElementwise, SinkThroughDims, MergeTransposes, FoldTranspose, FoldReshape,
                  FlattenIntoWeights<MatmulOp>, FlattenIntoWeights<MatmulIntegerOp>>(context);
     if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       return signalPassFailure();

@@ -312,25 +312,38 @@ template <typename OpT> struct SplitWeightZeroPoints : OpRewritePattern<OpT> {
 // Data movement
 //===----------------------------------------------------------------------===//
 
-/// A pad of zeros around the image of a convolution is the convolution's own.
-struct PadIntoConv : OpRewritePattern<ConvOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(ConvOp op, PatternRewriter &rewriter) const override {
-    auto pad = op.getX().getDefiningOp<PadOp>();
-    if (!pad || op.getLayout() != "nchw")
+/// A pad around the image of a convolution is the convolution's own, if what it pads with contributes nothing: zero, or the zero point.
+template <typename ConvT> struct PadIntoConv : OpRewritePattern<ConvT> {
+  using OpRewritePattern<ConvT>::OpRewritePattern;
+  LogicalResult matchAndRewrite(ConvT op, PatternRewriter &rewriter) const override {
+    auto pad = op.getX().template getDefiningOp<PadOp>();
+    if (!pad || !contributesNothing(op, cast<Attribute>(pad.getValue())))
       return failure();
-    auto value = dyn_cast<FloatAttr>(cast<Attribute>(pad.getValue()));
-    ArrayRef<int64_t> low = pad.getLow(), high = pad.getHigh();
-    if (!value || !value.getValue().isZero() || low[0] || low[1] || high[0] || high[1])
+    const size_t height = op.getLayout() == "nhwc" ? 1 : 2, channels = op.getLayout() == "nhwc" ? 3 : 1;
+    ArrayRef<int64_t> low = pad.getLow(), high = pad.getHigh(), own = op.getPads();
+    if (low[0] || high[0] || low[channels] || high[channels])
       return failure();
-    ArrayRef<int64_t> own = op.getPads();
-    SmallVector<int64_t> pads{own[0] + low[2], own[1] + low[3], own[2] + high[2], own[3] + high[3]};
-    Location loc = fuseLocations({op, pad});
-    rewriter
-        .replaceOpWithNewOp<ConvOp>(op, op.getType(), pad.getX(), op.getW(), op.getBias(), op.getStrides(), pads,
-                                    op.getDilations(), op.getGroup(), op.getLayout())
-        ->setLoc(loc);
+    const int64_t pads[] = {own[0] + low[height], own[1] + low[height + 1], own[2] + high[height], own[3] + high[height + 1]};
+    if (llvm::any_of(pads, [](int64_t count) { return count < 0; }))
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] {
+      op->setOperand(0, pad.getX());
+      op.setPads(pads);
+      op->setLoc(fuseLocations({op, pad}));
+    });
     return success();
+  }
+
+private:
+  static bool contributesNothing(ConvOp, Attribute value) {
+    auto number = dyn_cast<FloatAttr>(value);
+    return number && number.getValue().isZero();
+  }
+  static bool contributesNothing(ConvIntegerOp op, Attribute value) {
+    auto number = dyn_cast<IntegerAttr>(value);
+    const bool isUnsigned = elementOf(op.getX()).isUnsignedInteger();
+    return number && (isUnsigned ? int64_t(number.getValue().getZExtValue()) : number.getValue().getSExtValue()) ==
+                         int64_t(op.getXZeroPoint());
   }
 };
 
@@ -530,7 +543,8 @@ struct DecomposeOpsPass : impl::DecomposeOpsPassBase<DecomposeOpsPass> {
                  CanonicalizeSoftmax<QLinearSoftmaxOp>, CanonicalizeMatmul<MatmulOp>, CanonicalizeMatmul<MatmulIntegerOp>,
                  SubtractWeightZeroPoints<ConvIntegerOp>, SubtractWeightZeroPoints<MatmulIntegerOp>,
                  SplitWeightZeroPoints<ConvIntegerOp>, SplitWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool,
-                 DecomposeQLinearSoftmax, SplitBias, SinkReshape, PadIntoConv, MergeSlices, FlattenConcat>(&getContext());
+                 DecomposeQLinearSoftmax, SplitBias, SinkReshape, PadIntoConv<ConvOp>, PadIntoConv<ConvIntegerOp>, MergeSlices,
+                 FlattenConcat>(&getContext());
     if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

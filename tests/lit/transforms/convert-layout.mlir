@@ -8,12 +8,12 @@ func.func @chain(%x: tensor<1x3x8x8xf32>) -> tensor<1x2x4x4xf32> {
   %b = graph.constant dense<[[[7.0]], [[8.0]]]> : tensor<2x1x1xf32>
   // CHECK-DAG: %[[W:.*]] = graph.constant dense<{{\[\[\[\[}}1.000000e+00, 4.000000e+00], [2.000000e+00, 5.000000e+00], [3.000000e+00, 6.000000e+00]]]]> : tensor<1x1x3x2xf32>
   // CHECK-DAG: %[[B:.*]] = graph.constant dense<{{\[\[\[\[}}7.000000e+00, 8.000000e+00]]]]> : tensor<1x1x1x2xf32>
-  // CHECK: %[[T:.*]] = graph.transpose %[[X]] {perm = array<i64: 0, 2, 3, 1>} : (tensor<1x3x8x8xf32>) -> tensor<1x8x8x3xf32>
+  // CHECK: %[[T:.*]] = graph.transpose %[[X]] {graph.conversion, perm = array<i64: 0, 2, 3, 1>} : (tensor<1x3x8x8xf32>) -> tensor<1x8x8x3xf32>
   // CHECK: %[[C:.*]] = graph.conv %[[T]], %[[W]] {{.*}}layout = "nhwc"{{.*}} -> tensor<1x8x8x2xf32>
   // CHECK: %[[A:.*]] = graph.add %[[C]], %[[B]]
   // CHECK: %[[R:.*]] = graph.relu %[[A]] : tensor<1x8x8x2xf32>
   // CHECK: %[[P:.*]] = graph.max_pool %[[R]] {{.*}}layout = "nhwc"{{.*}} -> tensor<1x4x4x2xf32>
-  // CHECK: %[[Y:.*]] = graph.transpose %[[P]] {perm = array<i64: 0, 3, 1, 2>}
+  // CHECK: %[[Y:.*]] = graph.transpose %[[P]] {graph.conversion, perm = array<i64: 0, 3, 1, 2>}
   // CHECK: return %[[Y]]
   %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
     group = 1 : i64, layout = "nchw"} : (tensor<1x3x8x8xf32>, tensor<2x3x1x1xf32>) -> tensor<1x2x8x8xf32>
@@ -38,7 +38,9 @@ func.func @axes(%x: tensor<1x4x8x8xi8>, %w: tensor<4x4x1x1xi8>) -> tensor<1x8x7x
   %2 = graph.concat %1, %1 {axis = 1 : i64} : (tensor<1x4x8x8xi8>, tensor<1x4x8x8xi8>) -> tensor<1x8x8x8xi8>
   %3 = graph.slice %2 {starts = array<i64: 0, 0, 3, 0>, steps = array<i64: 1, 1, 1, 1>} : (tensor<1x8x8x8xi8>) -> tensor<1x8x5x8xi8>
   %4 = graph.pad %3 {low = array<i64: 0, 0, 0, 0>, high = array<i64: 0, 0, 2, 0>, value = 0 : i8} : (tensor<1x8x5x8xi8>) -> tensor<1x8x7x8xi8>
-  return %4 : tensor<1x8x7x8xi8>
+  %5 = graph.max_pool %4 {kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nchw"} : (tensor<1x8x7x8xi8>) -> tensor<1x8x7x8xi8>
+  return %5 : tensor<1x8x7x8xi8>
 }
 
 // Squeeze and excitation: what is 1 x 1 needs no transpose to be multiplied.
@@ -92,10 +94,68 @@ func.func @constant_part(%x: tensor<1x5x1x8xf32>) -> tensor<1x5x1x6xf32> {
   // CHECK: %[[K:.*]] = graph.constant dense<{{\[\[\[\[}}1.000000e+00, 3.000000e+00, 5.000000e+00, 7.000000e+00, 9.000000e+00], {{\[}}2.0{{.*}}tensor<1x1x2x5xf32>
   // CHECK: %[[P:.*]] = graph.max_pool %{{.*}} -> tensor<1x1x4x5xf32>
   // CHECK: %[[C:.*]] = graph.concat %[[P]], %[[K]] {axis = 2 : i64} : (tensor<1x1x4x5xf32>, tensor<1x1x2x5xf32>) -> tensor<1x1x6x5xf32>
-  // CHECK: graph.transpose %[[C]] {perm = array<i64: 0, 3, 1, 2>}
+  // CHECK: graph.max_pool %[[C]]
   %k = graph.constant dense<[[[[1.0, 2.0]], [[3.0, 4.0]], [[5.0, 6.0]], [[7.0, 8.0]], [[9.0, 0.0]]]]> : tensor<1x5x1x2xf32>
   %0 = graph.max_pool %x {kernel = array<i64: 1, 2>, strides = array<i64: 1, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
     layout = "nchw"} : (tensor<1x5x1x8xf32>) -> tensor<1x5x1x4xf32>
   %1 = graph.concat %0, %k {axis = 3 : i64} : (tensor<1x5x1x4xf32>, tensor<1x5x1x2xf32>) -> tensor<1x5x1x6xf32>
-  return %1 : tensor<1x5x1x6xf32>
+  %2 = graph.max_pool %1 {kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nchw"} : (tensor<1x5x1x6xf32>) -> tensor<1x5x1x6xf32>
+  return %2 : tensor<1x5x1x6xf32>
+}
+
+// A chain of residual blocks from the function's input: one conversion in, which all readers share, and one out.
+// CHECK-LABEL: func.func @residual
+// CHECK-SAME: %[[X:.*]]: tensor<1x4x8x8xf32>, %{{.*}}: tensor
+func.func @residual(%x: tensor<1x4x8x8xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32> {
+  // CHECK: %[[T:.*]] = graph.transpose %[[X]] {graph.conversion, perm = array<i64: 0, 2, 3, 1>}
+  // CHECK: %[[C0:.*]] = graph.conv %[[T]]
+  // CHECK: %[[A0:.*]] = graph.add %[[T]], %[[C0]]
+  // CHECK: %[[C1:.*]] = graph.conv %[[A0]]
+  // CHECK: %[[A1:.*]] = graph.add %[[A0]], %[[C1]]
+  // CHECK: %[[Y:.*]] = graph.transpose %[[A1]] {graph.conversion, perm = array<i64: 0, 3, 1, 2>}
+  // CHECK: return %[[Y]]
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    group = 1 : i64, layout = "nchw"} : (tensor<1x4x8x8xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %1 = graph.add %x, %0 : (tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  %2 = graph.conv %1, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    group = 1 : i64, layout = "nchw"} : (tensor<1x4x8x8xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %3 = graph.add %1, %2 : (tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  return %3 : tensor<1x4x8x8xf32>
+}
+
+// A channel shuffle and a doubling of rows keep the channels together: both are done channels last.
+// CHECK-LABEL: func.func @reshapes
+func.func @reshapes(%x: tensor<1x4x8x8xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x4x16x8xf32> {
+  // CHECK: %[[C:.*]] = graph.conv
+  // CHECK: %[[R:.*]] = graph.reshape %[[C]] : (tensor<1x8x8x4xf32>) -> tensor<1x8x8x2x2xf32>
+  // CHECK: %[[T:.*]] = graph.transpose %[[R]] {perm = array<i64: 0, 1, 2, 4, 3>}
+  // CHECK: %[[F:.*]] = graph.reshape %[[T]] : (tensor<1x8x8x2x2xf32>) -> tensor<1x8x1x8x4xf32>
+  // CHECK: %[[D:.*]] = graph.concat %[[F]], %[[F]] {axis = 2 : i64}
+  // CHECK: %[[I:.*]] = graph.reshape %[[D]] : (tensor<1x8x2x8x4xf32>) -> tensor<1x16x8x4xf32>
+  // CHECK: graph.max_pool %[[I]]
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    group = 1 : i64, layout = "nchw"} : (tensor<1x4x8x8xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %1 = graph.reshape %0 : (tensor<1x4x8x8xf32>) -> tensor<1x2x2x8x8xf32>
+  %2 = graph.transpose %1 {perm = array<i64: 0, 2, 1, 3, 4>} : (tensor<1x2x2x8x8xf32>) -> tensor<1x2x2x8x8xf32>
+  %3 = graph.reshape %2 : (tensor<1x2x2x8x8xf32>) -> tensor<1x4x8x1x8xf32>
+  %4 = graph.concat %3, %3 {axis = 3 : i64} : (tensor<1x4x8x1x8xf32>, tensor<1x4x8x1x8xf32>) -> tensor<1x4x8x2x8xf32>
+  %5 = graph.reshape %4 : (tensor<1x4x8x2x8xf32>) -> tensor<1x4x16x8xf32>
+  %6 = graph.max_pool %5 {kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nchw"} : (tensor<1x4x16x8xf32>) -> tensor<1x4x16x8xf32>
+  return %6 : tensor<1x4x16x8xf32>
+}
+
+// The model asks for what lies there already: no transpose is left of its own.
+// CHECK-LABEL: func.func @head
+func.func @head(%x: tensor<1x4x8x8xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x128x2xf32> {
+  // CHECK: %[[C:.*]] = graph.conv
+  // CHECK-NOT: graph.transpose
+  // CHECK: %[[R:.*]] = graph.reshape %[[C]] : (tensor<1x8x8x4xf32>) -> tensor<1x128x2xf32>
+  // CHECK: return %[[R]]
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    group = 1 : i64, layout = "nchw"} : (tensor<1x4x8x8xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %1 = graph.transpose %0 {perm = array<i64: 0, 2, 3, 1>} : (tensor<1x4x8x8xf32>) -> tensor<1x8x8x4xf32>
+  %2 = graph.reshape %1 : (tensor<1x8x8x4xf32>) -> tensor<1x128x2xf32>
+  return %2 : tensor<1x128x2xf32>
 }

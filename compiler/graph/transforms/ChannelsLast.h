@@ -1,0 +1,22 @@
+//===- ChannelsLast.h - One layout for every value --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_GRAPH_TRANSFORMS_CHANNELSLAST_H
+#define COMPILER_GRAPH_TRANSFORMS_CHANNELSLAST_H
+
+#include "compiler/graph/Graph.h"
+#include "mlir/IR/Block.h"
+
+namespace tw::graph {
+
+/// Attribute of a transpose: graph-convert-layout put it between two layouts; the model has no such node.
+inline constexpr llvm::StringLiteral kConversionAttr = "graph.conversion";
+
+/// Puts the values of a function's only block in the model's layout or channels last, whichever is cheapest for all of them together
+/// (docs/design/layout.md), and rewrites the ops accordingly. Convolutions and pools become NHWC. Transposes that it adds carry
+/// kConversionAttr; those of the model become what is left of them between the layouts of operand and result.
+void putChannelsLast(mlir::Block &body);
+
+} // namespace tw::graph
+
+#endif // COMPILER_GRAPH_TRANSFORMS_CHANNELSLAST_H
