@@ -61,14 +61,14 @@ struct IslandsTest : testing::Test {
   /// "accel", or "cpu: REASON", for the op `name` of a @main with this body and input %x, which returns %`result`.
   std::string placeOf(const std::string &name, const std::string &body, const std::string &result, const ArrayMachine &machine,
                       StringRef hostRefuses = "") {
-    auto module = parseSourceString<ModuleOp>("func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {\n" + body + "  return %" +
-                                                  result + " : tensor<8x8xf32>\n}\n",
+    auto module = parseSourceString<ModuleOp>("func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {\n" + body +
+                                                  "  return %" + result + " : tensor<8x8xf32>\n}\n",
                                               &context);
     if (!module)
       return "does not parse";
     PassManager manager(&context);
-    manager.addPass(createPartitionKernelsPass({std::make_shared<NamedTarget>(kAccelTarget, "h", machine),
-                                                std::make_shared<NamedTarget>(kCpuTarget, hostRefuses)}));
+    manager.addPass(createPartitionKernelsPass(
+        {std::make_shared<NamedTarget>(kAccelTarget, "h", machine), std::make_shared<NamedTarget>(kCpuTarget, hostRefuses)}));
     if (failed(manager.run(*module)))
       return "fails";
     for (func::FuncOp kernel : module->getOps<func::FuncOp>())
@@ -102,7 +102,8 @@ TEST_F(IslandsTest, AllOfItsOpsCountTogether) {
   const std::string body = relu("h0", "x") + relu("a1", "h0") + relu("a2", "a1") + relu("h1", "a2");
   EXPECT_EQ(placeOf("a1", body, "h1", machine(64, 92)), "accel");
   EXPECT_EQ(placeOf("a2", body, "h1", machine(64, 92)), "accel");
-  const std::string reason = "cpu: between nodes on the host: crossing would take 194 cycles, and the accelerator would save 192";
+  const std::string reason =
+      "cpu: between nodes on the host: crossing would take 194 cycles, and the accelerator would save 192";
   EXPECT_EQ(placeOf("a1", body, "h1", machine(64, 93)), reason);
   EXPECT_EQ(placeOf("a2", body, "h1", machine(64, 93)), reason);
 }
@@ -115,8 +116,9 @@ TEST_F(IslandsTest, OnlyWhatLiesBetweenOpsOfTheHost) {
 }
 
 TEST_F(IslandsTest, ContractionsAreNeverLeft) {
-  const std::string product = "  %w = graph.constant dense<1.0> : tensor<8x8xf32>\n"
-                              "  %a2 = graph.matmul %a1, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc(\"a2\")\n";
+  const std::string product =
+      "  %w = graph.constant dense<1.0> : tensor<8x8xf32>\n"
+      "  %a2 = graph.matmul %a1, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc(\"a2\")\n";
   EXPECT_EQ(placeOf("a1", relu("h0", "x") + relu("a1", "h0") + product + relu("h1", "a2"), "h1", machine(1, 100)), "accel");
 }
 
@@ -128,7 +130,8 @@ TEST_F(IslandsTest, TensorsCrossOnce) {
   EXPECT_EQ(placeOf("a1", readTwice, "h3", machine(64, 45)),
             "cpu: between nodes on the host: crossing would take 98 cycles, and the accelerator would save 96");
   // What another island reads too crosses in any case: only the result counts, 92 + 4.
-  const std::string isShared = relu("h0", "x") + relu("a1", "h0") + relu("a2", "h0") + relu("h1", "a1") + relu("h2", "a2") + sum;
+  const std::string isShared =
+      relu("h0", "x") + relu("a1", "h0") + relu("a2", "h0") + relu("h1", "a1") + relu("h2", "a2") + sum;
   EXPECT_EQ(placeOf("a1", isShared, "h3", machine(64, 92)), "accel");
   EXPECT_EQ(placeOf("a1", isShared, "h3", machine(64, 93)),
             "cpu: between nodes on the host: crossing would take 97 cycles, and the accelerator would save 96");
