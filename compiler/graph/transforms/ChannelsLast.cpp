@@ -215,7 +215,8 @@ private:
   RankedTensorType typeOf(Value value, bool last) const {
     if (!last)
       return tensorOf(value);
-    return RankedTensorType::get(permuted(shapeOf(value), channels.find(value)->second.permOf(rankOf(value))), elementOf(value));
+    return RankedTensorType::get(permuted(shapeOf(value), channels.find(value)->second.permOf(rankOf(value))),
+                                 elementOf(value));
   }
 
   int64_t costBetween(Value x, bool xLast, TransposeOp op, bool yLast) const {
@@ -243,7 +244,9 @@ private:
       if (!canBeLast(value))
         return;
       const SmallVector<int64_t> perm = channels.find(value)->second.permOf(rankOf(value));
-      LayoutProblem::Conversion conversion{nodeOf(value), {}, costOfTranspose(tensorOf(value), perm),
+      LayoutProblem::Conversion conversion{nodeOf(value),
+                                           {},
+                                           costOfTranspose(tensorOf(value), perm),
                                            costOfTranspose(typeOf(value, true), inversePermutation(perm))};
       for (OpOperand &use : value.getUses())
         if (!isa<TransposeOp>(use.getOwner()) && !flattensIntoWeights(use.getOwner()))
@@ -273,8 +276,8 @@ private:
     if (!reshape || rankOf(reshape) != 2 || shapeOf(reshape)[0] != shapeOf(reshape.getX())[0])
       return false;
     return llvm::all_of(reshape->getUses(), [](OpOperand &use) {
-      return isa<MatmulOp, MatmulIntegerOp>(use.getOwner()) && use.getOperandNumber() == 0 && constantOf(use.getOwner()->getOperand(1)) &&
-             rankOf(use.getOwner()->getOperand(1)) == 2;
+      return isa<MatmulOp, MatmulIntegerOp>(use.getOwner()) && use.getOperandNumber() == 0 &&
+             constantOf(use.getOwner()->getOperand(1)) && rankOf(use.getOwner()->getOperand(1)) == 2;
     });
   }
 
@@ -448,7 +451,8 @@ private:
     }
     NamedAttrList attributes(op->getAttrs());
     auto permute = [&](StringRef name) {
-      attributes.set(name, builder.getDenseI64ArrayAttr(permuted(op->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef(), perm)));
+      attributes.set(name,
+                     builder.getDenseI64ArrayAttr(permuted(op->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef(), perm)));
     };
     if (isa<ConcatOp>(op) || hasChannelAxis(op))
       attributes.set("axis", builder.getI64IntegerAttr(inverse[size_t(op->getAttrOfType<IntegerAttr>("axis").getInt())]));
