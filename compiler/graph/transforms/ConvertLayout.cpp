@@ -173,10 +173,9 @@ struct MergeTransposes : OpRewritePattern<TransposeOp> {
       rewriter.replaceOp(op, x);
       return success();
     }
-    Value merged = createTranspose(rewriter, fuseLocations({inner, op}), x, perm);
-    if (op->hasAttr(kConversionAttr) && inner->hasAttr(kConversionAttr))
-      merged.getDefiningOp()->setAttr(kConversionAttr, rewriter.getUnitAttr());
-    rewriter.replaceOp(op, merged);
+    const bool isConversion = op->hasAttr(kConversionAttr) && inner->hasAttr(kConversionAttr);
+    rewriter.replaceOp(op, isConversion ? createConversion(rewriter, x, perm)
+                                        : createTranspose(rewriter, fuseLocations({inner, op}), x, perm));
     return success();
   }
 };
