@@ -355,6 +355,37 @@ std::string runtime::offloadText(const std::vector<Offload> &offload) {
   return text;
 }
 
+namespace {
+/// Layers of no node of the model, which the compiler put in: transposes between layouts and conversions of types.
+struct Conversions {
+  uint64_t layers = 0, cycles = 0, criticalCycles = 0, dramBytes = 0;
+
+  explicit Conversions(const RunReport &report) {
+    if (!report.sim || report.offload.empty()) // not a network
+      return;
+    for (size_t i = 0; i < std::min(report.layers.size(), report.sim->layers.size()); ++i) {
+      if (!report.layers[i].nodes.empty())
+        continue;
+      const stats::LayerResult &layer = report.sim->layers[i];
+      ++layers;
+      cycles += layer.cycles();
+      criticalCycles += layer.critical;
+      dramBytes += layer.dramReadBytes + layer.dramWriteBytes;
+    }
+  }
+};
+} // namespace
+
+static std::string conversionText(const RunReport &report) {
+  const Conversions conversions(report);
+  if (conversions.layers == 0)
+    return "";
+  std::string text = "conversions that the model does not contain: " + grouped(conversions.layers);
+  if (report.sim->hasLayerCauses)
+    text += ", " + grouped(conversions.criticalCycles) + " critical cycles";
+  return text + ", DRAM " + kilobytes(conversions.dramBytes) + " KiB\n";
+}
+
 static std::string fallbackText(const RunReport &report) {
   if (!report.fallback.kernels)
     return "";
@@ -462,7 +493,7 @@ std::string runtime::tables(const RunReport &report) {
   }
   if (!report.runsOnAccelerator())
     text += "nothing runs on the accelerator\n";
-  text += offloadText(report.offload) + fallbackText(report);
+  text += offloadText(report.offload) + conversionText(report) + fallbackText(report);
   if (report.seed)
     text += "random inputs, seed " + std::to_string(*report.seed) + "\n";
   for (const HostTensor &output : report.outputs)
@@ -669,6 +700,11 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
     document["layers"] = json::array();
     for (const LayerRow &row : layerRows(report))
       document["layers"].push_back(layerJson(report, row));
+    const Conversions conversions(report);
+    document["conversions"] = {{"layers", conversions.layers},
+                               {"cycles", conversions.cycles},
+                               {"critical_cycles", sim.hasLayerCauses ? json(conversions.criticalCycles) : json()},
+                               {"dram_bytes", conversions.dramBytes}};
     if (report.memoryMap)
       document["memory_map"] = memoryJson(*report.memoryMap, report.layers.size());
     if (report.energy) {

@@ -85,17 +85,20 @@ SmallVector<int64_t> permuted(ArrayRef<int64_t> values, ArrayRef<int64_t> perm) 
   return result;
 }
 
-/// About the cycles of a transpose: an engine starts a run of neighbours a cycle, and moves 16 bytes a cycle.
+constexpr int64_t kBytesPerCycle = 16;
+
+int64_t bytesOf(Type tensor) { return int64_t(llvm::divideCeil(cast<RankedTensorType>(tensor).getElementTypeBitWidth(), 8)); }
+
+/// Of a transpose, as kConversionAttr has it.
 int64_t costOfTranspose(RankedTensorType type, ArrayRef<int64_t> perm) {
   ArrayRef<int64_t> shape = type.getShape();
   if (movesOnlyUnitDims(shape, perm))
     return 0;
-  constexpr int64_t kBytesPerCycle = 16;
   int64_t run = 1;
   for (auto dim = int64_t(perm.size()) - 1; dim >= 0 && perm[size_t(dim)] == dim; --dim)
     run *= shape[size_t(dim)];
   const int64_t elements = type.getNumElements();
-  return 1 + elements / run + elements * int64_t(llvm::divideCeil(type.getElementTypeBitWidth(), 8)) / kBytesPerCycle;
+  return 1 + elements / run + elements * bytesOf(type) / kBytesPerCycle;
 }
 
 /// Ops with attribute layout, which the accelerator has with channels last only.
@@ -215,7 +218,8 @@ private:
   RankedTensorType typeOf(Value value, bool last) const {
     if (!last)
       return tensorOf(value);
-    return RankedTensorType::get(permuted(shapeOf(value), channels.find(value)->second.permOf(rankOf(value))), elementOf(value));
+    return RankedTensorType::get(permuted(shapeOf(value), channels.find(value)->second.permOf(rankOf(value))),
+                                 elementOf(value));
   }
 
   int64_t costBetween(Value x, bool xLast, TransposeOp op, bool yLast) const {
@@ -243,7 +247,9 @@ private:
       if (!canBeLast(value))
         return;
       const SmallVector<int64_t> perm = channels.find(value)->second.permOf(rankOf(value));
-      LayoutProblem::Conversion conversion{nodeOf(value), {}, costOfTranspose(tensorOf(value), perm),
+      LayoutProblem::Conversion conversion{nodeOf(value),
+                                           {},
+                                           costOfTranspose(tensorOf(value), perm),
                                            costOfTranspose(typeOf(value, true), inversePermutation(perm))};
       for (OpOperand &use : value.getUses())
         if (!isa<TransposeOp>(use.getOwner()) && !flattensIntoWeights(use.getOwner()))
@@ -273,8 +279,8 @@ private:
     if (!reshape || rankOf(reshape) != 2 || shapeOf(reshape)[0] != shapeOf(reshape.getX())[0])
       return false;
     return llvm::all_of(reshape->getUses(), [](OpOperand &use) {
-      return isa<MatmulOp, MatmulIntegerOp>(use.getOwner()) && use.getOperandNumber() == 0 && constantOf(use.getOwner()->getOperand(1)) &&
-             rankOf(use.getOwner()->getOperand(1)) == 2;
+      return isa<MatmulOp, MatmulIntegerOp>(use.getOwner()) && use.getOperandNumber() == 0 &&
+             constantOf(use.getOwner()->getOperand(1)) && rankOf(use.getOwner()->getOperand(1)) == 2;
     });
   }
 
@@ -325,13 +331,15 @@ private:
     }
     // A conversion in front of it keeps the op out of the kernel that makes its operand: what lies between goes to memory and back.
     if (value.getDefiningOp()) {
-      const int64_t cost = isElementwise(op) ? roundTrip(value) : 1;
+      const int64_t cost = isElementwise(op) ? costAlone(operand) : 1;
       problem.addConversion({nodeOf(value), {node}, cost, cost});
     }
   }
 
-  static int64_t roundTrip(Value value) {
-    return 1 + tensorOf(value).getNumElements() * int64_t(elementOf(value).getIntOrFloatBitWidth()) / 64;
+  /// What an element-by-element op moves as a kernel of its own.
+  static int64_t costAlone(OpOperand &operand) {
+    auto costOf = [](Value value) { return tensorOf(value).getNumElements() * bytesOf(value.getType()) / kBytesPerCycle; };
+    return 1 + costOf(operand.get()) + costOf(operand.getOwner()->getResult(0));
   }
 
   //===--------------------------------------------------------------------===//
@@ -339,12 +347,6 @@ private:
   //===--------------------------------------------------------------------===//
 
   static Location conversionLoc(Operation *op) { return UnknownLoc::get(op->getContext()); }
-
-  static Value createConversion(OpBuilder &builder, Value x, ArrayRef<int64_t> perm) {
-    Value y = createTranspose(builder, UnknownLoc::get(builder.getContext()), x, perm);
-    y.getDefiningOp()->setAttr(kConversionAttr, builder.getUnitAttr());
-    return y;
-  }
 
   /// `value` in one of its layouts, converted at most once.
   Value get(OpBuilder &builder, Value value, bool last) {
@@ -448,7 +450,8 @@ private:
     }
     NamedAttrList attributes(op->getAttrs());
     auto permute = [&](StringRef name) {
-      attributes.set(name, builder.getDenseI64ArrayAttr(permuted(op->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef(), perm)));
+      attributes.set(name,
+                     builder.getDenseI64ArrayAttr(permuted(op->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef(), perm)));
     };
     if (isa<ConcatOp>(op) || hasChannelAxis(op))
       attributes.set("axis", builder.getI64IntegerAttr(inverse[size_t(op->getAttrOfType<IntegerAttr>("axis").getInt())]));
@@ -472,6 +475,12 @@ private:
 };
 
 } // namespace
+
+Value createConversion(OpBuilder &builder, Value x, ArrayRef<int64_t> perm) {
+  Value y = createTranspose(builder, UnknownLoc::get(builder.getContext()), x, perm);
+  y.getDefiningOp()->setAttr(kConversionAttr, builder.getI64IntegerAttr(costOfTranspose(tensorOf(x), perm)));
+  return y;
+}
 
 void putChannelsLast(Block &body) { Layouts(body).run(); }
 

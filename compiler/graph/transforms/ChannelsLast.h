@@ -6,11 +6,16 @@
 
 #include "compiler/graph/Graph.h"
 #include "mlir/IR/Block.h"
+#include "mlir/IR/Builders.h"
 
 namespace tw::graph {
 
-/// Attribute of a transpose: graph-convert-layout put it between two layouts; the model has no such node.
+/// Attribute of a transpose that graph-convert-layout put between two layouts; the model has no such node. Its value is what it costs, about
+/// the cycles of an engine that starts a run of neighbours a cycle and moves 16 bytes a cycle.
 inline constexpr llvm::StringLiteral kConversionAttr = "graph.conversion";
+
+/// A transpose with kConversionAttr.
+mlir::Value createConversion(mlir::OpBuilder &builder, mlir::Value x, llvm::ArrayRef<int64_t> perm);
 
 /// Puts the values of a function's only block in the model's layout or channels last, whichever is cheapest for all of them together
 /// (docs/design/layout.md), and rewrites the ops accordingly. Convolutions and pools become NHWC. Transposes that it adds carry

@@ -4,6 +4,7 @@
 // All values get their layout at once (ChannelsLast.h). Then transposes of the
 // model sink through the ops below them until they meet and cancel.
 //===----------------------------------------------------------------------===//
+#include "compiler/graph/transforms/ChannelOrders.h"
 #include "compiler/graph/transforms/ChannelsLast.h"
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Passes.h"
@@ -172,10 +173,9 @@ struct MergeTransposes : OpRewritePattern<TransposeOp> {
       rewriter.replaceOp(op, x);
       return success();
     }
-    Value merged = createTranspose(rewriter, fuseLocations({inner, op}), x, perm);
-    if (op->hasAttr(kConversionAttr) && inner->hasAttr(kConversionAttr))
-      merged.getDefiningOp()->setAttr(kConversionAttr, rewriter.getUnitAttr());
-    rewriter.replaceOp(op, merged);
+    const bool isConversion = op->hasAttr(kConversionAttr) && inner->hasAttr(kConversionAttr);
+    rewriter.replaceOp(op, isConversion ? createConversion(rewriter, x, perm)
+                                        : createTranspose(rewriter, fuseLocations({inner, op}), x, perm));
     return success();
   }
 };
@@ -264,6 +264,9 @@ struct ConvertLayoutPass : impl::ConvertLayoutPassBase<ConvertLayoutPass> {
                  FlattenIntoWeights<MatmulOp>, FlattenIntoWeights<MatmulIntegerOp>>(context);
     if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       return signalPassFailure();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (llvm::hasSingleElement(function.getBody()))
+        absorbChannelShuffles(function.getBody().front());
     RewritePatternSet last(context);
     last.add<TransposeToReshape, FoldReshape>(context);
     if (failed(rewriteToEnd(getOperation(), std::move(last))))

@@ -343,7 +343,7 @@ private:
     auto number = dyn_cast<IntegerAttr>(value);
     const bool isUnsigned = elementOf(op.getX()).isUnsignedInteger();
     return number && (isUnsigned ? int64_t(number.getValue().getZExtValue()) : number.getValue().getSExtValue()) ==
-                         int64_t(op.getXZeroPoint());
+                         int64_t(int32_t(op.getXZeroPoint()));
   }
 };
 

@@ -8,12 +8,13 @@ func.func @chain(%x: tensor<1x3x8x8xf32>) -> tensor<1x2x4x4xf32> {
   %b = graph.constant dense<[[[7.0]], [[8.0]]]> : tensor<2x1x1xf32>
   // CHECK-DAG: %[[W:.*]] = graph.constant dense<{{\[\[\[\[}}1.000000e+00, 4.000000e+00], [2.000000e+00, 5.000000e+00], [3.000000e+00, 6.000000e+00]]]]> : tensor<1x1x3x2xf32>
   // CHECK-DAG: %[[B:.*]] = graph.constant dense<{{\[\[\[\[}}7.000000e+00, 8.000000e+00]]]]> : tensor<1x1x1x2xf32>
-  // CHECK: %[[T:.*]] = graph.transpose %[[X]] {graph.conversion, perm = array<i64: 0, 2, 3, 1>} : (tensor<1x3x8x8xf32>) -> tensor<1x8x8x3xf32>
+  // 192 runs of one element, 768 bytes at 16 a cycle, and 1.
+  // CHECK: %[[T:.*]] = graph.transpose %[[X]] {graph.conversion = 241 : i64, perm = array<i64: 0, 2, 3, 1>} : (tensor<1x3x8x8xf32>) -> tensor<1x8x8x3xf32>
   // CHECK: %[[C:.*]] = graph.conv %[[T]], %[[W]] {{.*}}layout = "nhwc"{{.*}} -> tensor<1x8x8x2xf32>
   // CHECK: %[[A:.*]] = graph.add %[[C]], %[[B]]
   // CHECK: %[[R:.*]] = graph.relu %[[A]] : tensor<1x8x8x2xf32>
   // CHECK: %[[P:.*]] = graph.max_pool %[[R]] {{.*}}layout = "nhwc"{{.*}} -> tensor<1x4x4x2xf32>
-  // CHECK: %[[Y:.*]] = graph.transpose %[[P]] {graph.conversion, perm = array<i64: 0, 3, 1, 2>}
+  // CHECK: %[[Y:.*]] = graph.transpose %[[P]] {graph.conversion = {{[0-9]+}} : i64, perm = array<i64: 0, 3, 1, 2>}
   // CHECK: return %[[Y]]
   %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
     group = 1 : i64, layout = "nchw"} : (tensor<1x3x8x8xf32>, tensor<2x3x1x1xf32>) -> tensor<1x2x8x8xf32>
@@ -108,12 +109,12 @@ func.func @constant_part(%x: tensor<1x5x1x8xf32>) -> tensor<1x5x1x6xf32> {
 // CHECK-LABEL: func.func @residual
 // CHECK-SAME: %[[X:.*]]: tensor<1x4x8x8xf32>, %{{.*}}: tensor
 func.func @residual(%x: tensor<1x4x8x8xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32> {
-  // CHECK: %[[T:.*]] = graph.transpose %[[X]] {graph.conversion, perm = array<i64: 0, 2, 3, 1>}
+  // CHECK: %[[T:.*]] = graph.transpose %[[X]] {graph.conversion = {{[0-9]+}} : i64, perm = array<i64: 0, 2, 3, 1>}
   // CHECK: %[[C0:.*]] = graph.conv %[[T]]
   // CHECK: %[[A0:.*]] = graph.add %[[T]], %[[C0]]
   // CHECK: %[[C1:.*]] = graph.conv %[[A0]]
   // CHECK: %[[A1:.*]] = graph.add %[[A0]], %[[C1]]
-  // CHECK: %[[Y:.*]] = graph.transpose %[[A1]] {graph.conversion, perm = array<i64: 0, 3, 1, 2>}
+  // CHECK: %[[Y:.*]] = graph.transpose %[[A1]] {graph.conversion = {{[0-9]+}} : i64, perm = array<i64: 0, 3, 1, 2>}
   // CHECK: return %[[Y]]
   %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
     group = 1 : i64, layout = "nchw"} : (tensor<1x4x8x8xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32>

@@ -192,3 +192,30 @@ func.func @reshape_stays(%x: tensor<6x5xf32>) -> tensor<2x3x5xf32> {
   %2 = graph.mul %1, %c : (tensor<2x3x5xf32>, tensor<3x1xf32>) -> tensor<2x3x5xf32>
   return %2 : tensor<2x3x5xf32>
 }
+
+// What is padded with is the zero point: it contributes nothing, and the convolution pads. Another value stays.
+// CHECK-LABEL: func.func @integer_pad
+// CHECK-SAME: %[[X:.*]]: tensor<1x9x9x2xi8>
+func.func @integer_pad(%x: tensor<1x9x9x2xi8>, %w: tensor<3x3x2x4xi8>) -> (tensor<1x8x8x4xi32>, tensor<1x8x8x4xi32>) {
+  // CHECK: graph.conv_integer %[[X]], %{{.*}} {{.*}}pads = array<i64: 0, 0, 1, 1>
+  // CHECK: %[[P:.*]] = graph.pad %[[X]]
+  // CHECK: graph.conv_integer %[[P]], %{{.*}} {{.*}}pads = array<i64: 0, 0, 0, 0>
+  %0 = graph.pad %x {low = array<i64: 0, 0, 0, 0>, high = array<i64: 0, 1, 1, 0>, value = -128 : i8} : (tensor<1x9x9x2xi8>) -> tensor<1x10x10x2xi8>
+  %1 = graph.conv_integer %0, %w {x_zero_point = -128 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x10x10x2xi8>, tensor<3x3x2x4xi8>) -> tensor<1x8x8x4xi32>
+  %2 = graph.pad %x {low = array<i64: 0, 0, 0, 0>, high = array<i64: 0, 1, 1, 0>, value = 0 : i8} : (tensor<1x9x9x2xi8>) -> tensor<1x10x10x2xi8>
+  %3 = graph.conv_integer %2, %w {x_zero_point = -128 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x10x10x2xi8>, tensor<3x3x2x4xi8>) -> tensor<1x8x8x4xi32>
+  return %1, %3 : tensor<1x8x8x4xi32>, tensor<1x8x8x4xi32>
+}
+
+// The same for bytes without sign.
+// CHECK-LABEL: func.func @unsigned_pad
+// CHECK-SAME: %[[X:.*]]: tensor<1x9x9x2xui8>
+func.func @unsigned_pad(%x: tensor<1x9x9x2xui8>, %w: tensor<3x3x2x4xi8>) -> tensor<1x8x8x4xi32> {
+  // CHECK: graph.conv_integer %[[X]], %{{.*}} {{.*}}pads = array<i64: 1, 1, 0, 0>
+  %0 = graph.pad %x {low = array<i64: 0, 1, 1, 0>, high = array<i64: 0, 0, 0, 0>, value = 200 : ui8} : (tensor<1x9x9x2xui8>) -> tensor<1x10x10x2xui8>
+  %1 = graph.conv_integer %0, %w {x_zero_point = 200 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x10x10x2xui8>, tensor<3x3x2x4xi8>) -> tensor<1x8x8x4xi32>
+  return %1 : tensor<1x8x8x4xi32>
+}
