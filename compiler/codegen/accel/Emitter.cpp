@@ -780,15 +780,84 @@ void Emitter::emitTiles() {
     fill(turns);
 }
 
+/// Bytes that lie side by side both where a copy is read and where it is written.
+static int64_t commonRun(const Copy &copy) {
+  int64_t run = 1;
+  for (size_t i = copy.shape.size(); i-- > 0;)
+    if (copy.shape[i] > 1) {
+      if (copy.fromStride[i] != run || copy.toStride[i] != run)
+        break;
+      run *= copy.shape[i];
+    }
+  return run * byteSize(copy.type);
+}
+
+/// A chunk of a copy that fits `capacity` bytes: the largest run of inner dimensions as it is written.
+static std::vector<int64_t> rowsOf(const Copy &copy, int64_t capacity) {
+  std::vector<int64_t> chunk(copy.shape.size(), 1);
+  int64_t bytes = byteSize(copy.type);
+  for (size_t i = copy.shape.size(); i-- > 0;) {
+    chunk[i] = std::clamp<int64_t>(capacity / bytes, 1, copy.shape[i]);
+    bytes *= chunk[i];
+    if (chunk[i] < copy.shape[i])
+      break;
+  }
+  return chunk;
+}
+
+/// A chunk of a copy that fits `capacity` bytes: a block with runs of whole bursts, equally long, where it is read and where it is written.
+static std::vector<int64_t> blockOf(const Copy &copy, int64_t capacity, int64_t burst) {
+  const int64_t es = byteSize(copy.type), rank = int64_t(copy.shape.size());
+  std::vector<size_t> read, written; // innermost first
+  for (int64_t i = rank; i-- > 0;)
+    if (copy.shape[size_t(i)] > 1) {
+      written.push_back(size_t(i));
+      if (copy.fromStride[size_t(i)])
+        read.push_back(size_t(i));
+    }
+  auto strideOf = [](const std::vector<int64_t> &strides) {
+    return [&strides](size_t a, size_t b) { return std::abs(strides[a]) < std::abs(strides[b]); };
+  };
+  std::stable_sort(read.begin(), read.end(), strideOf(copy.fromStride));
+  std::stable_sort(written.begin(), written.end(), strideOf(copy.toStride));
+  std::vector<int64_t> best = rowsOf(copy, capacity); // where no burst fits both ways
+  for (int64_t run = burst / es; run > 0; run += burst / es) {
+    std::vector<int64_t> chunk(copy.shape.size(), 1);
+    bool isWhole = true; // no longer run would be larger
+    for (const std::vector<size_t> *order : {&written, &read}) {
+      int64_t elements = 1;
+      for (size_t i : *order) {
+        chunk[i] = std::max(chunk[i], std::min(copy.shape[i], ceilDiv(run, elements)));
+        elements *= chunk[i];
+        if (elements >= run)
+          break;
+      }
+      isWhole &= elements < run;
+    }
+    int64_t bytes = es;
+    for (int64_t extent : chunk)
+      bytes *= extent;
+    if (bytes > capacity)
+      break;
+    best = std::move(chunk);
+    if (isWhole)
+      break;
+  }
+  return best;
+}
+
 void Emitter::emitCopies() {
-  // Copies are all transfer: reads and writes apart unless there is no turnaround to pay for.
-  if (mixed(1, 1) > 1 && schedule == Schedule::DoubleBuffer)
+  // Single elements move one a cycle and engine: the load engines take turns, and stores run beside them. What moves in whole bursts is all
+  // transfer: reads and writes apart unless there is no turnaround to pay for.
+  const bool permutes = llvm::any_of(kernel.copies, [](const Copy &copy) { return commonRun(copy) < kBurst; });
+  if (!permutes && mixed(1, 1) > 1 && schedule == Schedule::DoubleBuffer)
     schedule = Schedule::Serial;
   network.choices.resize(layer + 1);
   network.choices[layer] = schedule == Schedule::Serial ? "copies, no overlap" : "copies, depth 2";
-  // A staging area of half the room per slot; a chunk is the largest run of inner dimensions that fits.
-  unsigned slots = schedule == Schedule::Serial ? 1 : 2;
-  int64_t capacity = room.size() / 2 / kBurst * kBurst;
+  // A staging area of half the room per slot, or of a quarter.
+  const bool alternates = permutes && schedule != Schedule::Serial && machine.loadEngines > 1;
+  unsigned slots = schedule == Schedule::Serial ? 1 : alternates ? 4 : 2;
+  int64_t capacity = room.size() / (alternates ? 4 : 2) / kBurst * kBurst;
   Buffer staging;
   staging.memory = 0;
   staging.bytes = capacity;
@@ -801,14 +870,7 @@ void Emitter::emitCopies() {
   for (const Copy &copy : kernel.copies) {
     int64_t es = byteSize(copy.type);
     size_t rank = copy.shape.size();
-    std::vector<int64_t> chunk(rank, 1);
-    int64_t bytes = es;
-    for (size_t i = rank; i-- > 0;) {
-      chunk[i] = std::clamp<int64_t>(capacity / bytes, 1, copy.shape[i]);
-      bytes *= chunk[i];
-      if (chunk[i] < copy.shape[i])
-        break;
-    }
+    const std::vector<int64_t> chunk = commonRun(copy) < kBurst ? blockOf(copy, capacity, kBurst) : rowsOf(copy, capacity);
     std::vector<int64_t> at(rank, 0);
     while (!isTooLong()) {
       TileStep step;
@@ -832,7 +894,8 @@ void Emitter::emitCopies() {
       }
       bool constant = kernel.tensors[copy.from.tensor].role == KernelTensor::Constant;
       uint64_t base = constant ? constantAddress[copy.from.tensor] : addresses[copy.from.tensor];
-      addLoad(step, buffers.all[0], slot, 0, base + uint64_t(source * es), unsigned(es), from, copy.fill);
+      addLoad(step, buffers.all[0], slot, alternates ? slot % 2 : 0, base + uint64_t(source * es), unsigned(es), from,
+              copy.fill);
       addStore(step, staging.address[slot], addresses[copy.to.tensor] + uint64_t(target * es), unsigned(es), to);
       steps.push_back(std::move(step));
       size_t i = rank;
