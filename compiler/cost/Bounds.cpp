@@ -3,6 +3,7 @@
 
 #include "compiler/cost/Bounds.h"
 #include "compiler/cost/Cuts.h"
+#include "compiler/cost/Needed.h"
 
 #include <algorithm>
 #include <deque>
@@ -46,6 +47,12 @@ struct Latencies {
   uint64_t firstOperand() const { return firstRequest() + read() + 1 + t.dma_drain_cycles + t.semaphore_cycles; }
   uint64_t tensorDrain() const {
     return machine.arrayType == timing::ArrayType::Int8 ? tensorDrainInt(t, machine.rows) : tensorDrainFloat(t, machine.rows);
+  }
+  /// Cycles of the preload port for `cycles` of weights in at least `tiles` tiles: there is one shadow plane, so that the next tile begins
+  /// when the array has taken the one before.
+  uint64_t preload(uint64_t cycles, uint64_t tiles) const {
+    const uint64_t turnaround = t.preload_drain_cycles + t.shadow_ready_cycles + t.shadow_free_cycles;
+    return cycles + (tiles > 1 ? (tiles - 1) * turnaround : 0);
   }
   uint64_t vectorDrain() const { return timing::vectorDrain(t, machine.vectorStages, machine.lanes); }
   /// Retirement of a vector instruction to the end of the program, its result stored.
@@ -221,7 +228,8 @@ Bound cost::layerBound(const LayerWork &layer, const timing::MachineParams &mach
   if (layer.contraction) {
     uint64_t tensorTail = l.tensorDrain() + l.t.semaphore_cycles + 1 + tail;
     candidates.push_back({"array", array, head + tensorTail});
-    candidates.push_back({"preload", layer.preloadCycles, l.t.preload_drain_cycles + l.t.shadow_ready_cycles + 1 + tensorTail});
+    candidates.push_back({"preload", l.preload(layer.preloadCycles, layer.preloadTiles),
+                          l.t.preload_drain_cycles + l.t.shadow_ready_cycles + 1 + tensorTail});
     candidates.push_back({"vector", vector, head + 1 + l.tensorDrain() + l.t.semaphore_cycles + tail});
   } else if (vector) {
     candidates.push_back({"array", array, head});
@@ -265,13 +273,15 @@ uint64_t boundaryStores(const std::vector<const LayerWork *> &layers, const std:
 /// What some layers ask for together.
 struct Side {
   std::pair<uint64_t, uint64_t> engines; ///< EngineWork::balance()
-  uint64_t preload = 0, constants = 0, loads = 0, stores = 0;
+  uint64_t preload = 0, tiles = 0, constants = 0, loads = 0, stores = 0;
 };
 
 Side sideOf(const std::vector<const LayerWork *> &layers, const std::vector<NetworkTensor> &tensors) {
-  Side side{balance(layers), 0, constantBytes(layers), boundaryLoads(layers, tensors), boundaryStores(layers, tensors)};
-  for (const LayerWork *layer : layers)
+  Side side{balance(layers), 0, 0, constantBytes(layers), boundaryLoads(layers, tensors), boundaryStores(layers, tensors)};
+  for (const LayerWork *layer : layers) {
     side.preload += layer->preloadCycles;
+    side.tiles += layer->preloadTiles;
+  }
   return side;
 }
 
@@ -287,6 +297,7 @@ public:
   void add(const LayerWork &layer, bool isFirst) {
     work.add(layer, isFirst);
     side.preload += layer.preloadCycles;
+    side.tiles += layer.preloadTiles;
     addConstants(layer, isFirst);
     for (const TensorUse &use : layer.inputs) {
       const NetworkTensor &tensor = tensors[use.tensor];
@@ -362,6 +373,7 @@ public:
       const Products &products = productsOf(part.layer, part.outputs, withOutputs);
       work.arrayCycles = products.arrayCycles;
       work.preloadCycles = products.preloadCycles;
+      work.preloadTiles = products.preloadTiles;
       if (layer.weights)
         work.constants.push_back({layer.constants[*layer.weights].key, products.weightBytes});
     }
@@ -384,6 +396,7 @@ public:
         work.arrayCycles = productsOf(part.layer, part.inputs, withInputs).arrayCycles;
       if (part.weights) {
         work.preloadCycles = layer.preloadCycles;
+        work.preloadTiles = layer.preloadTiles;
         work.constants.push_back(layer.constants[*layer.weights]);
       }
     }
@@ -430,7 +443,7 @@ public:
 
 private:
   struct Products {
-    uint64_t arrayCycles = 0, preloadCycles = 0, weightBytes = 0;
+    uint64_t arrayCycles = 0, preloadCycles = 0, preloadTiles = 0, weightBytes = 0;
   };
   using Restriction = Contraction (*)(Contraction, const Box &);
 
@@ -453,6 +466,7 @@ private:
     Contraction c = restricted(*layers[layer].contraction, box);
     entry->second.arrayCycles = streamCycles(c, machine.rows, machine.cols);
     entry->second.preloadCycles = c.weights() / (std::max(machine.rows, machine.cols) * machine.preloadRowsPerCycle);
+    entry->second.preloadTiles = ceilDiv(c.weights(), uint64_t(machine.rows) * machine.cols);
     entry->second.weightBytes = c.weights() * c.weightBytes;
     return entry->second;
   }
@@ -492,11 +506,14 @@ static bool isOneLayer(const std::vector<LayerWork> &layers, const std::vector<N
 }
 
 /// networkBytes() of what neededWork() gives.
-static uint64_t bytesOf(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
+static uint64_t bytesOf(const NeededWork &needed, const std::vector<NetworkTensor> &tensors,
                         const timing::MachineParams &machine) {
-  std::vector<const LayerWork *> all = pointersTo(layers);
-  uint64_t bytes = constantBytes(all) + boundaryLoads(all, tensors) + boundaryStores(all, tensors);
-  return isOneLayer(layers, tensors) ? std::max(bytes, boundsOf(layers[0], machine).unavoidableBytes) : bytes;
+  std::vector<const LayerWork *> all = pointersTo(needed.layers);
+  uint64_t bytes = constantBytes(all) + boundaryStores(all, tensors);
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].input || tensors[i].constant)
+      bytes += std::min(tensors[i].bytes, needed.readBytes[i]);
+  return isOneLayer(needed.layers, tensors) ? std::max(bytes, boundsOf(needed.layers[0], machine).unavoidableBytes) : bytes;
 }
 
 uint64_t cost::networkBytes(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
@@ -506,7 +523,9 @@ uint64_t cost::networkBytes(const std::vector<LayerWork> &layers, const std::vec
 
 Bound cost::networkBound(const std::vector<LayerWork> &given, const std::vector<NetworkTensor> &tensors,
                          const timing::MachineParams &machine) {
-  const std::vector<LayerWork> layers = neededWork(given, tensors, machine);
+  NeededWork needed = neededWork(given, tensors, machine);
+  describeMovement(needed.layers, tensors);
+  const std::vector<LayerWork> &layers = needed.layers;
   Latencies l{machine};
   std::vector<const LayerWork *> all = pointersTo(layers);
   std::vector<bool> isMade(tensors.size(), false);
@@ -521,9 +540,9 @@ Bound cost::networkBound(const std::vector<LayerWork> &given, const std::vector<
   uint64_t head = inputsFirst ? l.firstOperand() : 0;
   const Side whole = sideOf(all, tensors);
   auto [array, vector] = whole.engines;
-  uint64_t stores = whole.stores, bytes = bytesOf(layers, tensors, machine);
+  uint64_t stores = whole.stores, bytes = bytesOf(needed, tensors, machine);
   std::vector<Candidate> candidates = {{"array", array, array ? head + l.tensorDrain() + l.t.done_cycles : 0},
-                                       {"preload", whole.preload, l.t.done_cycles},
+                                       {"preload", l.preload(whole.preload, whole.tiles), l.t.done_cycles},
                                        {"vector", vector, vector ? head + l.vectorDrain() + l.t.done_cycles : 0},
                                        {"dram", l.bus(bytes), bytes ? l.busFill() : 0},
                                        {"port", std::max(l.loadPorts(bytes - stores), l.storePorts(stores)), l.t.start_cycles}};
@@ -533,7 +552,7 @@ Bound cost::networkBound(const std::vector<LayerWork> &given, const std::vector<
     auto [array, vector] = before.engines;
     uint64_t loads = before.constants + before.loads;
     return largest({{"array", array, array ? head : 0},
-                    {"preload", before.preload, 0},
+                    {"preload", l.preload(before.preload, before.tiles), 0},
                     {"vector", vector, vector ? head : 0},
                     {"dram", l.bus(loads), l.firstRequest()},
                     {"port", l.loadPorts(loads), l.t.start_cycles}});
@@ -542,10 +561,10 @@ Bound cost::networkBound(const std::vector<LayerWork> &given, const std::vector<
   auto workAfter = [&](const Side &after) {
     auto [array, vector] = after.engines;
     // A chip full of constants, and weights in both planes, may be there already.
-    uint64_t onChip = onChipBytes(machine), weights = after.preload;
+    uint64_t onChip = onChipBytes(machine), weights = after.preload > 2 * tile ? after.preload - 2 * tile : 0;
+    uint64_t preload = l.preload(weights, after.tiles > 2 ? after.tiles - 2 : 0);
     uint64_t loads = after.constants > onChip ? after.constants - onChip : 0;
-    return std::max(
-        {array, vector, weights > 2 * tile ? weights - 2 * tile : 0, l.bus(loads + after.stores), l.loadPorts(loads)});
+    return std::max({array, vector, preload, l.bus(loads + after.stores), l.loadPorts(loads)});
   };
   // On the array nothing is left out: neither what lies between, nor weights that come for fewer rows than the next ones take.
   // Of layers that are whole on one side of a cut.

@@ -7,6 +7,7 @@
 #ifndef COMPILER_COST_BOUNDS_H
 #define COMPILER_COST_BOUNDS_H
 
+#include "compiler/cost/Access.h"
 #include "compiler/cost/Traffic.h"
 
 #include <optional>
@@ -34,12 +35,14 @@ struct TensorUse {
   uint64_t bytes = 0; ///< that the layer touches at least
   /// How the layer walks it, if it does so plainly: inputs as a whole, each element once.
   std::optional<Grid> grid;
+  uint64_t elementBytes = 1;
 };
 
 /// A constant of a layer. Two with the same key, unless it is null, are the same bytes.
 struct ConstantUse {
   const void *key = nullptr;
   uint64_t bytes = 0;
+  uint64_t elementBytes = 1;
 };
 
 /// How the results of a layer hang on inputs[0], as far as cuts need to know: on what LayerWork::window says of the
@@ -55,6 +58,7 @@ enum class Dependence {
 struct LayerWork {
   uint64_t arrayCycles = 0;   ///< streaming through the array, any packing
   uint64_t preloadCycles = 0; ///< weights through the preload port
+  uint64_t preloadTiles = 0;  ///< that these weights fill at least
   uint64_t vectorCycles = 0;  ///< results through the vector engine
   /// Depthwise windows may run on either engine: so many cycles more on the vector engine, or so many on the array.
   uint64_t windowVectorCycles = 0, windowArrayCycles = 0;
@@ -68,6 +72,18 @@ struct LayerWork {
   bool poolsPositions = false;                       ///< the results of all positions of an image are summed
   std::optional<std::array<PositionAxis, 3>> maxima; ///< which sums of the contraction a result is the largest of
   std::optional<size_t> weights;                     ///< among the constants, what the contraction multiplies by
+
+  /// Results that lie in the output in one way, and what they take: one of a layer that computes, several of one that copies.
+  struct Piece {
+    ResultSpace space;
+    std::vector<Access> reads;
+  };
+  std::vector<Piece> pieces; ///< all results; none: nothing is known of what they take
+  // Of a layer with one piece, what its results take of what the layer makes on the way:
+  std::optional<Access> sums;           ///< sums of the contraction or window, numbered by n, h, w, group and channel
+  std::vector<Access> passes;           ///< for each pass of the vector engine, the elements that it reads or writes, one a lane and cycle
+  std::optional<Access> looked;         ///< elements that the vector engine looks at, before all others
+  std::optional<Contraction> depthwise; ///< a window that may run on either engine, as a contraction
 
   /// Whether all results of a channel are one.
   bool onePosition() const { return window[0].size == 1 && window[1].size == 1 && window[2].size == 1; }

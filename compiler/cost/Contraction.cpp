@@ -197,3 +197,25 @@ uint64_t cost::streamCycles(const Contraction &c, uint64_t rows, uint64_t cols) 
   group.groups = 1;
   return c.groups * cyclesApart(group, rows, cols);
 }
+
+uint64_t cost::windowCycles(const Contraction &c, uint64_t lanes) {
+  uint64_t threes = 0;
+  std::array<Histogram, 3> taps;
+  for (size_t i = 0; i < 3; ++i)
+    taps[i] = tapsOfOutputs(c.axes[i]);
+  for (auto [x, columns] : taps[0])
+    for (auto [y, lines] : taps[1])
+      threes += ceilDiv(x * y, 3) * columns * lines * uint64_t(c.axes[2].size);
+  // New taps per output, where the padding takes none away.
+  auto reads = [&](unsigned along, unsigned across) -> uint64_t {
+    const auto &axis = c.axes[along];
+    const uint64_t taken = uint64_t(std::min(axis.stride, axis.kernel)), size = uint64_t(axis.size);
+    if (axis.dilation != 1 || taps[along].empty() || taps[along].begin()->first < taken || inputsUsed(axis) < taken * size)
+      return 0;
+    uint64_t lines = 0;
+    for (auto [tapsAcross, outputs] : taps[across])
+      lines += tapsAcross * outputs * uint64_t(c.axes[2].size);
+    return lines * taken * size;
+  };
+  return ceilDiv(c.groups * std::max(threes, std::min(reads(0, 1), reads(1, 0))), lanes);
+}

@@ -82,6 +82,11 @@ uint64_t reuseFactor(const Contraction &contraction);
 /// these outputs holds all of these inputs.
 uint64_t streamCycles(const Contraction &contraction, uint64_t rows, uint64_t cols);
 
+/// Vector engine cycles that a depthwise window, as a contraction with a group for each channel, takes at least: three products per lane
+/// and cycle; and the registers that reuse inputs do so along a row only, so that every (row, row of taps) reads its input columns anew, or
+/// along a column only.
+uint64_t windowCycles(const Contraction &contraction, uint64_t lanes);
+
 } // namespace tw::cost
 
 #endif // COMPILER_COST_CONTRACTION_H

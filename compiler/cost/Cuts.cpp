@@ -4,6 +4,7 @@
 #include "compiler/cost/Cuts.h"
 
 #include <algorithm>
+#include <tuple>
 
 using namespace tw;
 using namespace tw::cost;
@@ -105,35 +106,8 @@ Box positionsOver(const Map &map, const Box &box) {
 // Networks
 //===----------------------------------------------------------------------===//
 
-/// Per axis, whether a position is one of those of which all combinations are meant; empty: nothing is known.
-using Positions = std::array<std::vector<bool>, 3>;
-
-bool isKnown(const Positions &positions) { return !positions[0].empty(); }
-
-double count(const Positions &positions) {
-  double all = isKnown(positions);
-  for (const std::vector<bool> &axis : positions)
-    all *= double(std::count(axis.begin(), axis.end(), true));
-  return all;
-}
-
-/// Input positions that those results take, along one axis.
-std::vector<bool> taken(const PositionAxis &axis, const std::vector<bool> &made) {
-  std::vector<bool> result(size_t(axis.broadcast ? 1 : axis.inputSize), false);
-  for (int64_t o = 0; o < axis.size; ++o)
-    for (int64_t k = 0; made[size_t(o)] && k < axis.kernel; ++k)
-      if (const int64_t i = axis.input(o, k); i >= 0)
-        result[size_t(i)] = true;
-  return result;
-}
-
-Interval longestRun(const std::vector<bool> &positions) {
-  Union run;
-  for (size_t p = 0; p < positions.size(); ++p)
-    if (positions[p])
-      run.add({int64_t(p), int64_t(p)});
-  return run.interval();
-}
+/// Whether a layer copies. It asks nothing of an engine, and its padding hangs on nothing.
+bool onlyMoves(const LayerWork &layer) { return !layer.pieces.empty() && layer.passes.empty() && !layer.contraction; }
 
 /// What elements of a tensor hang on.
 struct Reach {
@@ -158,8 +132,6 @@ public:
       addCuts(tensor, cuts);
     return cuts;
   }
-
-  std::vector<LayerWork> neededWork(const timing::MachineParams &machine) const;
 
 private:
   const std::vector<LayerWork> &layers;
@@ -350,7 +322,7 @@ private:
     const LayerWork &layer = layers[i];
     Cut::After after;
     after.layer = i;
-    if (layer.dependence == Dependence::None)
+    if (layer.dependence == Dependence::None || onlyMoves(layer))
       return after;
     for (const TensorUse &use : layer.inputs) {
       const Map &each = reach[use.tensor].each;
@@ -428,99 +400,178 @@ private:
     }
     return box;
   }
-
-  Positions positionsRead(const LayerWork &layer, const TensorUse &use, const Positions &made) const;
 };
+} // namespace
 
-/// The positions of an input that the layer takes for those results, if that is known.
-Positions CutFinder::positionsRead(const LayerWork &layer, const TensorUse &use, const Positions &made) const {
-  const bool isFirst = &use == &layer.inputs.front(), comesFromLayer = !writers[use.tensor].empty();
-  if (layer.dependence == Dependence::None || !use.grid)
-    return {};
-  if (!isFirst)
-    return comesFromLayer && isPointwise(layer, use) ? made : Positions();
-  if (comesFromLayer && !agrees(use))
-    return {};
-  Positions read;
-  for (size_t a = 0; a < 3; ++a)
-    read[a] = taken(layer.window[a], made[a]);
-  return read;
+//===----------------------------------------------------------------------===//
+// Data movement
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// All positions of a tensor, and all their channels, if these lie as rows of one another.
+std::optional<Grid> denseGrid(Grid grid, uint64_t elements) {
+  uint64_t positions = 1;
+  std::array<size_t, 3> order{0, 1, 2};
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return grid.stride[a] < grid.stride[b]; });
+  for (int64_t size : grid.size)
+    positions *= uint64_t(size);
+  if (positions == 0 || elements % positions)
+    return std::nullopt;
+  grid.channels = int64_t(elements / positions);
+  grid.offset = 0;
+  int64_t stride = grid.channels;
+  for (size_t a : order) {
+    if (grid.size[a] > 1 && grid.stride[a] != stride)
+      return std::nullopt;
+    stride *= grid.size[a];
+  }
+  return grid;
 }
 
-std::vector<LayerWork> CutFinder::neededWork(const timing::MachineParams &machine) const {
-  std::vector<bool> isWhole(tensors.size()); // all of it is needed
-  std::vector<Positions> needed(tensors.size());
-  for (size_t t = 0; t < tensors.size(); ++t)
-    isWhole[t] = tensors[t].output;
-  std::vector<LayerWork> result = layers;
-  for (size_t i = layers.size(); i-- > 0;) {
-    const LayerWork &layer = layers[i];
-    const unsigned output = layer.output.tensor;
-    auto fits = [&] { // its positions are those of the tensor
-      for (size_t a = 0; a < 3; ++a)
-        if (int64_t(needed[output][a].size()) != layer.window[a].size)
-          return false;
-      return layer.output.grid.has_value() && (layer.dependence != Dependence::None || layer.maxima) && !layer.poolsPositions;
-    };
-    Positions made;
-    for (size_t a = 0; a < 3; ++a)
-      made[a].assign(size_t(layer.window[a].size), true);
-    const bool makesAll = isWhole[output] || needed[output] == made;
-    if (!makesAll)
-      made = fits() ? needed[output] : Positions();
-    std::vector<Positions> reads;
-    for (const TensorUse &use : layer.inputs) {
-      const Positions read = isKnown(made) ? positionsRead(layer, use, made) : Positions();
-      reads.push_back(read);
-      isWhole[use.tensor] = isWhole[use.tensor] || (makesAll && whole(use));
-      if (count(read) > count(needed[use.tensor])) // of two readers the one that needs more
-        needed[use.tensor] = read;
-    }
-    if (makesAll)
-      continue;
-    // What is left may be packed in other ways, need fewer weights, and hang on less: none of that is said of it.
-    LayerWork &part = result[i];
-    part = LayerWork();
-    part.output = layer.output;
-    part.inputs = layer.inputs;
-    for (TensorUse &use : part.inputs) {
-      const Positions &read = reads[size_t(&use - part.inputs.data())];
-      double all = 1;
-      for (const std::vector<bool> &axis : read)
-        all *= double(axis.size());
-      use.bytes = isKnown(read) ? uint64_t(double(use.bytes) * count(read) / all) : 0;
-      use.grid.reset();
-    }
-    if (!isKnown(made))
-      continue;
-    const uint64_t elements = uint64_t(count(made)) * uint64_t(layer.output.grid->channels);
-    part.vectorCycles = std::min(layer.vectorCycles, elements / machine.lanes);
-    if (layer.maxima && layer.contraction) {
-      Box sums; // a part of those that are needed
-      for (size_t a = 0; a < 3; ++a)
-        sums[a] = longestRun(taken((*layer.maxima)[a], made[a]));
-      if (!isEmpty(sums))
-        part.arrayCycles =
-            std::min(layer.arrayCycles, streamCycles(withOutputs(*layer.contraction, sums), machine.rows, machine.cols));
-    } else if (const std::optional<Contraction> &contraction = layer.contraction) {
-      double macs = double(contraction->groups * contraction->ic * contraction->oc);
-      for (size_t a = 0; a < 3; ++a) {
-        uint64_t taps = 0;
-        for (int64_t o = 0; o < layer.window[a].size; ++o)
-          for (int64_t k = 0; made[a][size_t(o)] && k < layer.window[a].kernel; ++k)
-            taps += layer.window[a].input(o, k) >= 0;
-        macs *= double(taps);
+/// How a piece of a copy walks one axis.
+struct CopiedAxis {
+  int64_t size = 1, inside = 1, padLow = 0; ///< results, those that are read, and those in front that are not
+  int64_t from = 0, to = 0;                 ///< strides
+};
+
+/// Nothing if an axis is read in another way than by one stride.
+std::optional<std::vector<CopiedAxis>> axesOf(const LayerWork::Piece &piece) {
+  std::vector<CopiedAxis> axes;
+  for (size_t a = 0; a < piece.space.axes.size(); ++a) {
+    const ResultSpace::Axis &made = piece.space.axes[a];
+    CopiedAxis axis{made.size, made.size, 0, 0, made.stride};
+    for (const Access::Axis &read : piece.reads[0].axes)
+      if (read.result == int(a)) {
+        if (read.windows.size() > 1)
+          return std::nullopt;
+        axis.from = read.stride;
+        axis.inside = read.size;
+        axis.padLow = read.windows.empty() ? 0 : read.windows[0].padLow;
       }
-      part.arrayCycles = std::min(layer.arrayCycles, uint64_t(macs / double(machine.rows * machine.cols)));
-    }
+    if (axis.size > 1 && axis.from == 0)
+      return std::nullopt;
+    if (axis.size > 1)
+      axes.push_back(axis);
   }
-  return result;
+  return axes;
+}
+
+/// Whether every result is a channel of the position where it lies.
+bool keepsPositions(const LayerWork::Piece &piece, const std::vector<CopiedAxis> &axes, int64_t channels) {
+  const int64_t read = piece.reads[0].offset, made = piece.space.offset;
+  if (read / channels != made / channels)
+    return false;
+  Interval from{read % channels, read % channels}, to{made % channels, made % channels};
+  auto extend = [](Interval &range, int64_t reach) { (reach < 0 ? range.first : range.last) += reach; };
+  for (const CopiedAxis &axis : axes) {
+    if (axis.inside != axis.size)
+      return false;
+    if (axis.from == axis.to && axis.to % channels == 0)
+      continue;
+    extend(from, axis.from * (axis.size - 1));
+    extend(to, axis.to * (axis.size - 1));
+  }
+  return from.first >= 0 && to.first >= 0 && from.last < channels && to.last < channels;
+}
+
+/// The positions of `grid` that the results take along each axis, and where they lie; nothing if channels of a position come apart.
+std::optional<std::pair<std::array<PositionAxis, 3>, Grid>> windowOf(const LayerWork::Piece &piece,
+                                                                     const std::vector<CopiedAxis> &axes, const Grid &grid) {
+  std::array<PositionAxis, 3> window;
+  Grid made;
+  made.channels = grid.channels;
+  made.offset = piece.space.offset;
+  std::array<size_t, 3> order{0, 1, 2};
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return grid.stride[a] > grid.stride[b]; });
+  int64_t start = piece.reads[0].offset;
+  for (size_t a : order) {
+    window[a].inputSize = grid.size[a];
+    if (grid.size[a] == 1)
+      continue;
+    window[a].padLow = -(start / grid.stride[a]);
+    start %= grid.stride[a];
+  }
+  bool hasChannels = grid.channels == 1;
+  std::array<bool, 3> isTaken{};
+  for (const CopiedAxis &axis : axes) {
+    if (!hasChannels && axis.from == 1 && axis.to == 1 && axis.size == grid.channels && axis.inside == axis.size) {
+      hasChannels = true;
+      continue;
+    }
+    size_t a = 0;
+    while (a < 3 && (isTaken[a] || grid.size[a] == 1 || axis.from < grid.stride[a] || axis.from % grid.stride[a] ||
+                     axis.from / grid.stride[a] >= grid.size[a]))
+      ++a;
+    if (a == 3)
+      return std::nullopt;
+    isTaken[a] = true;
+    const int64_t step = axis.from / grid.stride[a], first = -window[a].padLow, behind = first + axis.inside * step;
+    // What is padding must lie outside.
+    if ((axis.padLow && first >= step) || (axis.padLow + axis.inside < axis.size && behind < grid.size[a]))
+      return std::nullopt;
+    window[a].size = axis.size;
+    window[a].stride = step;
+    window[a].padLow += axis.padLow * step;
+    made.size[a] = axis.size;
+    made.stride[a] = axis.to;
+  }
+  if (!hasChannels || start)
+    return std::nullopt;
+  // Axes that are exchanged are other axes for the layers behind.
+  for (size_t i = 0; i + 1 < 3; ++i)
+    for (size_t k = i + 1; k < 3; ++k)
+      if (made.size[order[i]] > 1 && made.size[order[k]] > 1 && made.stride[order[i]] < made.stride[order[k]])
+        return std::nullopt;
+  return std::pair(window, made);
 }
 } // namespace
 
-std::vector<LayerWork> cost::neededWork(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
-                                        const timing::MachineParams &machine) {
-  return CutFinder(layers, tensors).neededWork(machine);
+void cost::describeMovement(std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors) {
+  std::vector<std::optional<Grid>> grids(tensors.size()); // that all writers agree on
+  std::vector<bool> isWritten(tensors.size(), false);
+  auto describe = [&](LayerWork &layer) {
+    if (layer.dependence != Dependence::None || !onlyMoves(layer) || layer.inputs.size() != 1 || !grids[layer.inputs[0].tensor])
+      return;
+    TensorUse &input = layer.inputs[0];
+    const std::optional<Grid> grid = denseGrid(*grids[input.tensor], tensors[input.tensor].bytes / input.elementBytes);
+    if (!grid)
+      return;
+    bool staysInPlace = input.bytes >= tensors[input.tensor].bytes && input.bytes == tensors[layer.output.tensor].bytes;
+    for (const LayerWork::Piece &piece : layer.pieces) {
+      if (piece.reads.size() != 1 || piece.reads[0].isConstant)
+        return;
+      const std::optional<std::vector<CopiedAxis>> axes = axesOf(piece);
+      if (!axes)
+        return;
+      staysInPlace &= keepsPositions(piece, *axes, grid->channels);
+      if (layer.pieces.size() > 1)
+        continue;
+      if (auto found = windowOf(piece, *axes, *grid)) {
+        std::tie(layer.window, layer.output.grid) = *found;
+        layer.dependence = Dependence::Window;
+        input.grid = grid;
+        return;
+      }
+    }
+    if (!staysInPlace)
+      return;
+    for (size_t a = 0; a < 3; ++a) {
+      layer.window[a] = PositionAxis();
+      layer.window[a].size = layer.window[a].inputSize = grid->size[a];
+    }
+    layer.dependence = Dependence::Window;
+    input.grid = layer.output.grid = grid;
+  };
+  for (LayerWork &layer : layers) {
+    describe(layer);
+    const unsigned output = layer.output.tensor;
+    const bool isFirst = !isWritten[output];
+    isWritten[output] = true;
+    if (isFirst)
+      grids[output] = layer.output.grid;
+    else if (!grids[output] || !layer.output.grid || !grids[output]->hasPositionsOf(*layer.output.grid))
+      grids[output].reset();
+  }
 }
 
 std::vector<Cut> cost::cutsAt(unsigned tensor, const std::vector<LayerWork> &layers,

@@ -51,10 +51,9 @@ struct Cut {
 /// dependences.
 std::vector<Cut> cutsAt(unsigned tensor, const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors);
 
-/// The layers with that part of their work alone which the results of the network hang on, as far as positions tell: a schedule may leave
-/// out what no window reaches. `layers` are in the order of their dependences.
-std::vector<LayerWork> neededWork(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
-                                  const timing::MachineParams &machine);
+/// Describes layers that only copy as windows of one tap, where the channels of a position stay together: Pad and Slice of positions, and
+/// whatever exchanges the channels of a position. Layers are in the order of their dependences.
+void describeMovement(std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors);
 
 /// The products of `contraction` that make the positions `outputs`, and those that take the positions `inputs`.
 Contraction withOutputs(Contraction contraction, const Box &outputs);

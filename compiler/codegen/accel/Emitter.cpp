@@ -6,6 +6,7 @@
 #include "compiler/cost/Constants.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 using namespace tw;
@@ -780,15 +781,88 @@ void Emitter::emitTiles() {
     fill(turns);
 }
 
+/// Of a block that an engine permutes, where a copy has few: at least so many bytes, and of a large copy such a part. Small blocks give the
+/// engines turns, large ones have long runs in each row of DRAM.
+constexpr int64_t kLeastBlockBytes = 8192, kLeastBlocks = 32;
+
+/// Bytes that lie side by side both where a copy is read and where it is written.
+static int64_t commonRun(const Copy &copy) {
+  int64_t run = 1;
+  for (size_t i = copy.shape.size(); i-- > 0;)
+    if (copy.shape[i] > 1) {
+      if (copy.fromStride[i] != run || copy.toStride[i] != run)
+        break;
+      run *= copy.shape[i];
+    }
+  return run * byteSize(copy.type);
+}
+
+/// A chunk of a copy that fits `capacity` bytes: the largest run of inner dimensions as it is written.
+static std::vector<int64_t> rowsOf(const Copy &copy, int64_t capacity) {
+  std::vector<int64_t> chunk(copy.shape.size(), 1);
+  int64_t bytes = byteSize(copy.type);
+  for (size_t i = copy.shape.size(); i-- > 0;) {
+    chunk[i] = std::clamp<int64_t>(capacity / bytes, 1, copy.shape[i]);
+    bytes *= chunk[i];
+    if (chunk[i] < copy.shape[i])
+      break;
+  }
+  return chunk;
+}
+
+/// A chunk of a copy that fits `capacity` bytes: a block with runs of whole bursts, equally long, where it is read and where it is written.
+static std::vector<int64_t> blockOf(const Copy &copy, int64_t capacity, int64_t burst) {
+  const int64_t es = byteSize(copy.type), rank = int64_t(copy.shape.size());
+  std::vector<size_t> read, written; // innermost first
+  for (int64_t i = rank; i-- > 0;)
+    if (copy.shape[size_t(i)] > 1) {
+      written.push_back(size_t(i));
+      if (copy.fromStride[size_t(i)])
+        read.push_back(size_t(i));
+    }
+  auto strideOf = [](const std::vector<int64_t> &strides) {
+    return [&strides](size_t a, size_t b) { return std::abs(strides[a]) < std::abs(strides[b]); };
+  };
+  std::stable_sort(read.begin(), read.end(), strideOf(copy.fromStride));
+  std::stable_sort(written.begin(), written.end(), strideOf(copy.toStride));
+  std::vector<int64_t> best = rowsOf(copy, capacity); // where no burst fits both ways
+  for (int64_t run = burst / es; run > 0; run += burst / es) {
+    std::vector<int64_t> chunk(copy.shape.size(), 1);
+    bool isWhole = true; // no longer run would be larger
+    for (const std::vector<size_t> *order : {&written, &read}) {
+      int64_t elements = 1;
+      for (size_t i : *order) {
+        chunk[i] = std::max(chunk[i], std::min(copy.shape[i], ceilDiv(run, elements)));
+        elements *= chunk[i];
+        if (elements >= run)
+          break;
+      }
+      isWhole &= elements < run;
+    }
+    int64_t bytes = es;
+    for (int64_t extent : chunk)
+      bytes *= extent;
+    if (bytes > capacity)
+      break;
+    best = std::move(chunk);
+    if (isWhole)
+      break;
+  }
+  return best;
+}
+
 void Emitter::emitCopies() {
-  // Copies are all transfer: reads and writes apart unless there is no turnaround to pay for.
-  if (mixed(1, 1) > 1 && schedule == Schedule::DoubleBuffer)
+  // Single elements move one a cycle and engine: the load engines and the store engine permute blocks in turns. What moves in whole bursts is
+  // all transfer: reads and writes apart unless there is no turnaround to pay for.
+  const bool permutes = llvm::any_of(kernel.copies, [](const Copy &copy) { return commonRun(copy) < kBurst; });
+  if (!permutes && mixed(1, 1) > 1 && schedule == Schedule::DoubleBuffer)
     schedule = Schedule::Serial;
   network.choices.resize(layer + 1);
   network.choices[layer] = schedule == Schedule::Serial ? "copies, no overlap" : "copies, depth 2";
-  // A staging area of half the room per slot; a chunk is the largest run of inner dimensions that fits.
-  unsigned slots = schedule == Schedule::Serial ? 1 : 2;
-  int64_t capacity = room.size() / 2 / kBurst * kBurst;
+  // Slots lie apart, so that engines do not share banks.
+  const bool alternates = permutes && schedule != Schedule::Serial;
+  const unsigned slots = schedule == Schedule::Serial ? 1 : alternates ? 4 : 2, parts = std::max(slots, 2u);
+  const int64_t capacity = room.size() / parts / kBurst * kBurst;
   Buffer staging;
   staging.memory = 0;
   staging.bytes = capacity;
@@ -801,22 +875,27 @@ void Emitter::emitCopies() {
   for (const Copy &copy : kernel.copies) {
     int64_t es = byteSize(copy.type);
     size_t rank = copy.shape.size();
-    std::vector<int64_t> chunk(rank, 1);
     int64_t bytes = es;
-    for (size_t i = rank; i-- > 0;) {
-      chunk[i] = std::clamp<int64_t>(capacity / bytes, 1, copy.shape[i]);
-      bytes *= chunk[i];
-      if (chunk[i] < copy.shape[i])
-        break;
-    }
+    for (int64_t extent : copy.shape)
+      bytes *= extent;
+    const int64_t most = alternates ? std::min(capacity, std::max(kLeastBlockBytes, bytes / kLeastBlocks)) : capacity;
+    const std::vector<int64_t> chunk = commonRun(copy) < kBurst ? blockOf(copy, most, kBurst) : rowsOf(copy, capacity);
     std::vector<int64_t> at(rank, 0);
-    while (!isTooLong()) {
+    // On chip, innermost first: as it is written, so that the load moves single elements, or as it is read, so that the store does.
+    std::vector<size_t> written(rank), read(rank);
+    std::iota(written.rbegin(), written.rend(), size_t(0));
+    read = written;
+    llvm::stable_sort(read, [&](size_t a, size_t b) { return std::abs(copy.fromStride[a]) < std::abs(copy.fromStride[b]); });
+    const unsigned engines = std::min(machine.loadEngines, 2u);
+    for (unsigned block = 0; !isTooLong(); ++block) {
+      const bool isStoreTurn = alternates && block % (engines + 1) == engines;
+      const unsigned unit = !alternates ? 0 : (isStoreTurn ? block / (engines + 1) : block % (engines + 1)) % engines;
       TileStep step;
       bool miss;
       unsigned slot = acquire(buffers.all[0], {int64_t(clock)}, miss);
       std::vector<BoxDim> from(rank), to(rank);
       int64_t dense = es, source = copy.from.offset, target = copy.to.offset;
-      for (size_t i = rank; i-- > 0;) {
+      for (size_t i : isStoreTurn ? read : written) {
         int64_t count = std::min(chunk[i], copy.shape[i] - at[i]);
         int64_t inner = copy.shape[i] - copy.padLow[i] - copy.padHigh[i];
         int64_t start = at[i] - copy.padLow[i];
@@ -832,7 +911,7 @@ void Emitter::emitCopies() {
       }
       bool constant = kernel.tensors[copy.from.tensor].role == KernelTensor::Constant;
       uint64_t base = constant ? constantAddress[copy.from.tensor] : addresses[copy.from.tensor];
-      addLoad(step, buffers.all[0], slot, 0, base + uint64_t(source * es), unsigned(es), from, copy.fill);
+      addLoad(step, buffers.all[0], slot, unit, base + uint64_t(source * es), unsigned(es), from, copy.fill);
       addStore(step, staging.address[slot], addresses[copy.to.tensor] + uint64_t(target * es), unsigned(es), to);
       steps.push_back(std::move(step));
       size_t i = rank;

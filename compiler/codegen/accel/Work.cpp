@@ -76,31 +76,6 @@ cost::Contraction contractionOf(const Kernel &kernel) {
   return c;
 }
 
-/// Vector engine cycles that a depthwise window takes at least: three products per lane and cycle; and the registers
-/// that reuse inputs do so along a row only, so that every (row, row of taps) reads its input columns anew, or along a column only.
-uint64_t windowCycles(const cost::Contraction &c, uint64_t lanes) {
-  uint64_t threes = 0;
-  std::array<cost::Histogram, 3> taps;
-  for (size_t i = 0; i < 3; ++i)
-    taps[i] = cost::tapsOfOutputs(c.axes[i]);
-  for (auto [x, columns] : taps[0])
-    for (auto [y, lines] : taps[1])
-      threes += cost::ceilDiv(x * y, 3) * columns * lines * uint64_t(c.axes[2].size);
-  // New taps per output, where the padding takes none away.
-  auto reads = [&](unsigned along, unsigned across) -> uint64_t {
-    const auto &axis = c.axes[along];
-    const uint64_t taken = uint64_t(std::min(axis.stride, axis.kernel)), size = uint64_t(axis.size);
-    if (axis.dilation != 1 || taps[along].empty() || taps[along].begin()->first < taken ||
-        cost::inputsUsed(axis) < taken * size)
-      return 0;
-    uint64_t lines = 0;
-    for (auto [tapsAcross, outputs] : taps[across])
-      lines += tapsAcross * outputs * uint64_t(c.axes[2].size);
-    return lines * taken * size;
-  };
-  return cost::ceilDiv(c.groups * std::max(threes, std::min(reads(0, 1), reads(1, 0))), lanes);
-}
-
 /// How outputs hang on inputs; inputs.front() is the anchor's own, or the first of an elementwise kernel.
 cost::Dependence dependenceOf(const Kernel &kernel) {
   using cost::Dependence;
@@ -195,6 +170,265 @@ void describePositions(const Kernel &kernel, cost::LayerWork &work) {
   int64_t channels = a.kind == Anchor::Contraction ? a.groups * a.ic : kernel.extent[C];
   work.inputs.front().grid = inputGrid(kernel.tensors[work.inputs.front().tensor], a.input, channels, inputSize);
 }
+/// What the results of a kernel take: of its tensors, and of what it makes on the way.
+class Accesses {
+public:
+  Accesses(const Kernel &kernel, cost::LayerWork &work) : kernel(kernel), work(work) {}
+
+  void describe() {
+    if (kernel.outputsPerVector > 1 || (kernel.anchor && (kernel.anchor->pixels.count > 1 || kernel.anchor->pairsRows)))
+      return;
+    for (const Copy &copy : kernel.copies)
+      addCopy(copy);
+    if (kernel.copies.empty())
+      addPiece();
+  }
+
+private:
+  using Axis = cost::Access::Axis;
+  /// Axes of the results of a kernel that computes, and of its sums; a contraction's channels are those of a group.
+  enum ResultAxis : unsigned { N, H, W, Group, Channel, kResultAxes };
+
+  const Kernel &kernel;
+  cost::LayerWork &work;
+
+  /// What of a value on the way to a result counts for it: one position, or all.
+  struct Reach {
+    bool isUsed = false, allChannels = false, allPositions = false;
+    void add(const Reach &other) {
+      isUsed |= other.isUsed;
+      allChannels |= other.allChannels;
+      allPositions |= other.allPositions;
+    }
+  };
+
+  static int resultOf(unsigned axis) { return int(axis == P0 ? W : axis == P1 ? H : N); }
+  bool isContraction() const { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; }
+  int64_t groups() const { return isContraction() ? kernel.anchor->groups : 1; }
+  int64_t channels() const { return kernel.extent[C] / groups(); }
+
+  /// An access to a tensor of the kernel, if there is one to count.
+  std::optional<cost::Access> accessTo(int tensor) const {
+    const KernelTensor &t = kernel.tensors[size_t(tensor)];
+    cost::Access access;
+    access.elements = uint64_t(t.elements);
+    if (t.role == KernelTensor::Argument) {
+      for (auto [i, use] : llvm::enumerate(work.inputs))
+        if (int(use.tensor) == tensor) {
+          access.use = i;
+          return access;
+        }
+      return std::nullopt;
+    }
+    access.isConstant = true;
+    for (auto [i, use] : llvm::enumerate(work.constants))
+      if (use.key == t.value.getAsOpaquePointer()) {
+        access.use = i;
+        return access;
+      }
+    return std::nullopt;
+  }
+
+  void addCopy(const Copy &copy) {
+    cost::LayerWork::Piece piece;
+    piece.space.offset = copy.to.offset;
+    std::optional<cost::Access> read = accessTo(copy.from.tensor);
+    for (size_t i = 0; i < copy.shape.size(); ++i) {
+      const int64_t inside = copy.shape[i] - copy.padLow[i] - copy.padHigh[i];
+      piece.space.axes.push_back({copy.shape[i], copy.toStride[i]});
+      if (!read)
+        continue;
+      read->offset = copy.from.offset;
+      Axis axis{int(i), {}, std::max<int64_t>(inside, 0), copy.fromStride[i]};
+      if (inside != copy.shape[i]) {
+        cost::PositionAxis window;
+        window.size = copy.shape[i];
+        window.padLow = copy.padLow[i];
+        window.inputSize = axis.size;
+        axis.windows.push_back(window);
+      }
+      if (axis.stride || inside <= 0)
+        read->axes.push_back(std::move(axis));
+    }
+    if (read)
+      piece.reads.push_back(std::move(*read));
+    work.pieces.push_back(std::move(piece));
+  }
+
+  /// Positions of the iteration space along `axis` that a result takes: its own, or all. Behind a pool there is one.
+  Axis position(unsigned axis, const Reach &reach, int64_t stride) const {
+    if (axis <= P1 && reach.allPositions)
+      return {-1, {}, kernel.extent[axis], stride};
+    return {resultOf(axis), {}, axis <= P1 && kernel.pool ? 1 : kernel.extent[axis], stride};
+  }
+
+  /// The same of channels: the group, and the channel in it.
+  void addChannels(const Reach &reach, int64_t groupStride, int64_t stride, cost::Access &access) const {
+    const bool all = reach.allChannels || kernel.outputReduced;
+    access.axes.push_back({all ? -1 : int(Group), {}, groups(), groupStride});
+    access.axes.push_back({all ? -1 : int(Channel), {}, channels(), stride});
+  }
+
+  /// Elements of the iteration space.
+  cost::Access iterations(const Reach &reach) const {
+    cost::Access access;
+    int64_t stride = 1;
+    addChannels(reach, channels(), 1, access);
+    stride = kernel.extent[C];
+    for (unsigned axis = P0; axis < kAxes; ++axis) {
+      access.axes.push_back(position(axis, reach, stride));
+      stride *= kernel.extent[axis];
+    }
+    access.elements = uint64_t(stride);
+    return access;
+  }
+
+  void addStepRead(const View &view, const Reach &reach, cost::LayerWork::Piece &piece) const {
+    std::optional<cost::Access> read = accessTo(view.tensor);
+    if (!read)
+      return;
+    read->offset = view.offset;
+    if (view.stride[C])
+      addChannels(reach, view.stride[C] * channels(), view.stride[C], *read);
+    for (unsigned axis = P0; axis < kAxes; ++axis)
+      if (view.stride[axis])
+        read->axes.push_back(position(axis, reach, view.stride[axis]));
+    piece.reads.push_back(std::move(*read));
+  }
+
+  void addParameterRead(mlir::DenseElementsAttr parameter, const Reach &reach, cost::LayerWork::Piece &piece) const {
+    for (auto [i, use] : llvm::enumerate(work.constants))
+      if (use.key == parameter.getAsOpaquePointer()) {
+        cost::Access read;
+        read.isConstant = true;
+        read.use = i;
+        read.elements = uint64_t(kernel.extent[C]);
+        addChannels(reach, channels(), 1, read);
+        piece.reads.push_back(std::move(read));
+        return;
+      }
+  }
+
+  /// Positions along `axis` of the contraction's sums, or of the window's results.
+  Axis sum(unsigned axis, const Reach &reach) const {
+    Axis sums = position(axis, reach, 0);
+    if (kernel.maxima && axis <= P1) {
+      sums.windows.push_back(axisOf(kernel.window(axis), false));
+      sums.size = kernel.window(axis).inputSize;
+    }
+    return sums;
+  }
+
+  void addAnchor(const Reach &reach, cost::LayerWork::Piece &piece) {
+    const Anchor &a = *kernel.anchor;
+    const bool isPerChannel = !isContraction(), all = reach.allChannels || kernel.outputReduced;
+    cost::Access sums;
+    std::optional<cost::Access> input = accessTo(a.input.tensor), weights;
+    if (a.weights >= 0 && kernel.tensors[size_t(a.weights)].role == KernelTensor::Argument)
+      weights = accessTo(a.weights);
+    if (input)
+      input->offset = a.input.offset;
+    if (weights)
+      weights->offset = a.weightOffset;
+    int64_t stride = kernel.extent[C];
+    for (unsigned axis = P0; axis < kAxes; ++axis) {
+      const WindowAxis window = kernel.positions(axis);
+      Axis made = sum(axis, reach);
+      made.stride = stride;
+      stride *= made.size;
+      sums.axes.push_back(made);
+      if (input && a.input.stride[axis]) {
+        Axis read = made;
+        read.windows.push_back(axisOf(window, false));
+        read.size = window.inputSize;
+        read.stride = a.input.stride[axis];
+        input->axes.push_back(std::move(read));
+      }
+      if (weights && a.batchAxis == axis)
+        weights->axes.push_back({made.result, made.windows, made.size, a.weightBatch});
+      // Taps that read input wherever they are.
+      const int64_t tapStride = axis == P0 ? a.weightKw : axis == P1 ? a.weightKh : 0;
+      if (weights && window.kernel > 1) {
+        int64_t first = 0, last = window.kernel - 1;
+        auto isInside = [&](int64_t tap) { return window.readsInput(0, tap) && window.readsInput(window.size - 1, tap); };
+        while (first <= last && !isInside(first))
+          ++first;
+        while (last >= first && !isInside(last))
+          --last;
+        weights->offset += first * tapStride;
+        weights->axes.push_back({-1, {}, std::max<int64_t>(last - first + 1, 0), tapStride});
+      }
+    }
+    sums.elements = uint64_t(stride);
+    addChannels(reach, channels(), 1, sums);
+    if (input) {
+      if (isPerChannel) {
+        addChannels(reach, 0, a.input.stride[C], *input);
+      } else {
+        input->axes.push_back({all ? -1 : int(Group), {}, a.groups, a.inputGroup});
+        input->axes.push_back({-1, {}, a.ic, a.input.stride[C]});
+      }
+      if (isPerChannel && a.windowOp != isa::WindowOp::Mac)
+        work.looked = *input;
+      piece.reads.push_back(std::move(*input));
+    }
+    if (weights) {
+      addChannels(reach, a.weightGroup, a.weightOc, *weights);
+      if (!isPerChannel)
+        weights->axes.push_back({-1, {}, a.ic, a.weightIc});
+      piece.reads.push_back(std::move(*weights));
+    }
+    if (kernel.maxima)
+      work.looked = sums;
+    if (isContraction() || a.windowOp == isa::WindowOp::Mac)
+      work.sums = std::move(sums);
+  }
+
+  void addPiece() {
+    cost::LayerWork::Piece piece;
+    const Extent made = kernel.made(kernel.extent);
+    const int64_t stride = kernel.output.stride[C];
+    piece.space.offset = kernel.output.offset;
+    piece.space.axes = {
+        {made[P2], kernel.output.stride[P2]}, {made[P1], kernel.output.stride[P1]}, {made[P0], kernel.output.stride[P0]}};
+    if (kernel.outputReduced) {
+      piece.space.axes.push_back({1, 0});
+      piece.space.axes.push_back({1, 0});
+    } else {
+      piece.space.axes.push_back({groups(), stride * channels()});
+      piece.space.axes.push_back({channels(), stride});
+    }
+    // Backwards through the steps: what of each value a result takes.
+    std::vector<Reach> reach(kernel.steps.size() + 1); // the last one: the anchor's
+    auto reachOf = [&](int value) -> Reach & { return value < 0 ? reach.back() : reach[size_t(value)]; };
+    reachOf(int(kernel.steps.size()) - 1).isUsed = true;
+    for (size_t s = kernel.steps.size(); s-- > 0;) {
+      const Step &step = kernel.steps[s];
+      Reach own = reach[s];
+      if (!own.isUsed)
+        continue;
+      own.allChannels |= step.reducesChannels;
+      own.allPositions |= step.sumsPositions;
+      if (step.reducesChannels || step.sumsPositions)
+        work.passes.push_back(iterations(own));
+      for (const auto &[index, source] : llvm::enumerate(step.sources)) {
+        if (mlir::linalg::GenericOp(step.op).getBlock()->getArgument(unsigned(index)).use_empty())
+          continue;
+        if (source.kind == Source::Value)
+          reachOf(source.value).add(own);
+        else if (source.kind == Source::Tensor)
+          addStepRead(source.view, own, piece);
+        else
+          addParameterRead(source.parameter, own, piece);
+      }
+    }
+    if (!kernel.outputReduced && !kernel.pool)
+      work.passes.push_back(iterations({}));
+    if (kernel.anchor)
+      addAnchor(reach.back(), piece);
+    work.pieces.push_back(std::move(piece));
+  }
+};
 } // namespace
 
 cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams &machine) {
@@ -210,16 +444,17 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
     if (tensor.role == KernelTensor::Constant && kernel.anchor && kernel.anchor->weights == int(i))
       work.weights = work.constants.size();
     if (tensor.role == KernelTensor::Result)
-      work.output = {unsigned(i), bytes, {}};
+      work.output = {unsigned(i), bytes, {}, byteSize(tensor.type)};
     else if (tensor.role == KernelTensor::Argument)
-      work.inputs.push_back({unsigned(i), bytes, {}});
+      work.inputs.push_back({unsigned(i), bytes, {}, byteSize(tensor.type)});
     else if (!tensor.value.isSplat())
-      work.constants.push_back({tensor.value.getAsOpaquePointer(), bytes});
+      work.constants.push_back({tensor.value.getAsOpaquePointer(), bytes, byteSize(tensor.type)});
     else if (kernel.anchor && kernel.anchor->weights == int(i)) // immediates or fills make the others
-      work.constants.push_back({nullptr, bytes});
+      work.constants.push_back({nullptr, bytes, byteSize(tensor.type)});
     if (kernel.anchor && kernel.anchor->input.tensor == int(i) && tensor.role == KernelTensor::Argument)
       std::swap(work.inputs.front(), work.inputs.back());
   }
+  Accesses(kernel, work).describe();
   work.dependence = dependenceOf(kernel);
   // Without its own input in front nothing is known of the dependences.
   if (kernel.anchor && kernel.tensors[size_t(kernel.anchor->input.tensor)].role != KernelTensor::Argument)
@@ -262,13 +497,15 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
   contraction.keepsApart = !kernel.isFinite && input.role != KernelTensor::Constant;
   uint64_t stream = cost::streamCycles(contraction, machine.rows, machine.cols);
   if (!array) {
-    uint64_t cycles = windowCycles(contraction, lanes), results = cost::ceilDiv(elements, lanes);
+    uint64_t cycles = cost::windowCycles(contraction, lanes), results = cost::ceilDiv(elements, lanes);
     work.windowVectorCycles = cycles > results ? cycles - results : 0;
     work.windowArrayCycles = stream;
+    work.depthwise = contraction;
     return work;
   }
   work.arrayCycles = stream;
   // Stored rows of a weight tile: rows of cols weights, or, transposed, cols of rows weights.
+  work.preloadTiles = cost::ceilDiv(contraction.weights(), uint64_t(machine.rows) * machine.cols);
   work.preloadCycles =
       cost::ceilDiv(contraction.weights(), uint64_t(std::max(machine.rows, machine.cols)) * machine.preloadRowsPerCycle);
   work.operandsLoaded = a.weights != a.input.tensor && (input.role == KernelTensor::Argument || !input.value.isSplat());

@@ -182,6 +182,19 @@ TEST(BoundsTest, NoCutWhereAPartOfTheTensorIsNotNeeded) {
   EXPECT_EQ(networkBound(layers, chainOf(4, 64), machineOf()).by, "dram");
 }
 
+/// What `made` results of 16 channels each take of a tensor of `read` positions.
+void describe(LayerWork &layer, int64_t made, int64_t read, bool mixes) {
+  LayerWork::Piece &piece = layer.pieces.emplace_back();
+  piece.space.axes = {{1, 0}, {1, 0}, {made, 16}, {1, 0}, {16, 1}};
+  Access access;
+  access.elements = uint64_t(read) * 16;
+  access.axes = {{2, {layer.window[0]}, read, 16}, {mixes ? -1 : 4, {}, 16, 1}};
+  piece.reads = {access};
+  access.elements = uint64_t(made) * 16;
+  access.axes = {{2, {}, made, 16}, {4, {}, 16, 1}};
+  layer.passes = {access};
+}
+
 /// A conversion of eight positions and 16 channels, and a convolution that takes every fourth of them.
 std::vector<LayerWork> stridedNetwork() {
   std::vector<LayerWork> layers = {poolOf(0, 1, 8, 8, Dependence::Elementwise), poolOf(1, 2, 8, 2, Dependence::Channels)};
@@ -190,6 +203,8 @@ std::vector<LayerWork> stridedNetwork() {
   layers[1].inputs[0].bytes = layers[1].output.bytes = 32;
   layers[1].window[0].kernel = 1;
   layers[1].window[0].stride = 4;
+  describe(layers[0], 8, 8, false);
+  describe(layers[1], 2, 8, true);
   return layers;
 }
 
@@ -202,6 +217,7 @@ TEST(BoundsTest, WhatNoWindowReachesDoesNotCount) {
   std::vector<LayerWork> layers = stridedNetwork();
   layers.insert(layers.begin(), poolOf(3, 0, 8, 8, Dependence::Elementwise));
   layers[0].inputs[0].bytes = 128;
+  describe(layers[0], 8, 8, false);
   tensors.push_back({128, true, false, false});
   tensors[0].input = false;
   EXPECT_EQ(networkBytes(layers, tensors, machineOf()), 32u + 32u);
@@ -224,6 +240,12 @@ TEST(BoundsTest, OfMaximaCountThoseWhoseSumsSomethingTakes) {
   pairs.inputSize = 6400;
   layers[1].window[0].kernel = 1;
   layers[1].inputs[0].bytes = 38400;
+  describe(layers[0], 3200, 3200, false);
+  layers[0].pieces[0].reads.clear();
+  layers[0].sums.emplace();
+  layers[0].sums->elements = 6400 * 16;
+  layers[0].sums->axes = {{2, {pairs}, 6400, 16}, {4, {}, 16, 1}};
+  describe(layers[1], 2400, 3200, false);
   timing::MachineParams machine = machineOf();
   machine.rows = machine.cols = 8;
   Bound bound = networkBound(layers, chainOf(2, 51200), machine);
