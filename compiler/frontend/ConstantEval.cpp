@@ -38,6 +38,20 @@ template <typename T> static T load(const uint8_t *at) {
 }
 template <typename T> static void store(uint8_t *at, T value) { std::memcpy(at, &value, sizeof(T)); }
 
+HostTensor expanded(const Constant &constant) {
+  HostTensor tensor;
+  tensor.type = constant.kind;
+  tensor.shape.assign(constant.shape.begin(), constant.shape.end());
+  tensor.bytes = constant.bytes();
+  if (constant.splat) {
+    const std::vector<uint8_t> one = tensor.bytes;
+    tensor.bytes.resize(size_t(constant.size()));
+    for (size_t at = 0; at < tensor.bytes.size(); at += one.size())
+      std::copy(one.begin(), one.end(), tensor.bytes.begin() + int64_t(at));
+  }
+  return tensor;
+}
+
 int64_t Constant::count() const {
   int64_t product = 1;
   for (int64_t dim : shape)

@@ -63,6 +63,9 @@ struct Constant {
 };
 using ConstantRef = std::shared_ptr<const Constant>;
 
+/// The tensor with all of its elements, without a name.
+HostTensor expanded(const Constant &constant);
+
 enum class UnaryKind {
   Neg,
   Abs,

@@ -59,6 +59,7 @@ static const ImportTable &importTable() {
     addMathImports(table);
     addNnImports(table);
     addComposedImports(table);
+    addRecurrentImports(table);
     addQuantizedImports(table);
     return table;
   }();
@@ -639,20 +640,7 @@ void GraphImporter::leaveOutput(const std::string &name) {
 }
 
 /// A constant as the host takes it.
-operators::Value GraphImporter::hostTensorOf(const Tensor &tensor) {
-  const Constant &constant = *tensor.constant;
-  HostTensor host;
-  host.type = constant.kind;
-  host.shape.assign(constant.shape.begin(), constant.shape.end());
-  host.bytes = constant.bytes();
-  if (constant.splat) {
-    const std::vector<uint8_t> one = host.bytes;
-    host.bytes.resize(size_t(constant.size()));
-    for (size_t at = 0; at < host.bytes.size(); at += one.size())
-      std::copy(one.begin(), one.end(), host.bytes.begin() + int64_t(at));
-  }
-  return operators::Value(std::move(host));
-}
+operators::Value GraphImporter::hostTensorOf(const Tensor &tensor) { return operators::Value(expanded(*tensor.constant)); }
 
 /// What the remainder reads of @main's results: no constants, and no inputs of the network, which it has itself.
 std::vector<std::string> GraphImporter::frontier() {
