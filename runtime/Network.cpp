@@ -525,6 +525,7 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
     step.reason = segment.reason;
     step.nodes = segment.nodes;
     step.operations = segment.operations;
+    step.macs = segment.macs;
     step.inputs = segment.inputs;
     step.outputs = segment.outputs;
     network.steps.push_back(std::move(step));
@@ -972,8 +973,7 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   StatusOr<Module> module = import(model, *kind, asked, options.machine.empty() ? nullptr : &network.machine);
   if (!module)
     return module.error();
-  if (network.remainder)
-    network.options = std::make_shared<const NetworkOptions>(options);
+  network.options = std::make_shared<const NetworkOptions>(options);
   auto main = module->module->lookupSymbol<mlir::func::FuncOp>("main");
   if (!options.fallsBack)
     if (Status status = refuseFallback(*module, network); !status)

@@ -134,7 +134,7 @@ struct Step {
   /// Of a kernel: its name, why it is here, its target and its code; else empty.
   std::string kernel, reason;
   std::vector<std::string> nodes;
-  uint64_t operations = 0; ///< as pipeline::operationsOf() counts them
+  uint64_t operations = 0, macs = 0; ///< as pipeline::operationsOf() and macsOf() count them
   const pipeline::Target *target = nullptr;
   std::shared_ptr<pipeline::KernelLibrary> library;
   std::vector<unsigned> inputs, outputs;
@@ -175,7 +175,7 @@ struct Network {
   std::vector<pipeline::SearchResult> searches;
   /// What the host evaluates when the steps are done. Its model is null where they are all.
   frontend::Remainder remainder;
-  /// What the network was compiled with, for parts that are compiled when their shapes are known; null without a remainder.
+  /// What the network was compiled with, for parts that are compiled when their shapes are known; null where nothing was.
   std::shared_ptr<const NetworkOptions> options;
   std::string planText; ///< the complete plan file of the last program; empty unless it was asked for
   double compileSeconds = 0;

@@ -386,6 +386,14 @@ static std::string conversionText(const RunReport &report) {
   return text + ", DRAM " + kilobytes(conversions.dramBytes) + " KiB\n";
 }
 
+/// The accelerator's part of all multiply-accumulates and of the estimated time.
+static std::string sharesText(const RunReport &report) {
+  auto share = [](uint64_t part, uint64_t all) { return percent(all ? double(part) / double(all) : 1) + " %"; };
+  const uint64_t macs = report.countedMacs();
+  return "on the accelerator: " + share(macs, macs + report.fallback.macs) + " of the multiply-accumulates, " +
+         share(report.sim->totalCycles, *report.allCycles()) + " of that time\n";
+}
+
 static std::string fallbackText(const RunReport &report) {
   if (!report.fallback.kernels)
     return "";
@@ -403,7 +411,8 @@ static std::string fallbackText(const RunReport &report) {
     text += "host link" + also + ": " + grouped(fallback.crossings) + (fallback.crossings == 1 ? " tensor, " : " tensors, ") +
             kilobytes(fallback.hostLinkBytes) + " KiB, " + estimate(fallback.linkCycles) + " estimated\n";
   if (report.runsOnAccelerator() && report.sim)
-    text += "accelerator, link and host one after the other: " + estimate(*report.allCycles()) + " (an estimate)\n";
+    text += "accelerator, link and host one after the other: " + estimate(*report.allCycles()) + " (an estimate)\n" +
+            sharesText(report);
   if (report.measuresHost)
     text += "host measured: " + fixed(fallback.seconds * 1e3, 3) + " ms\n";
   return text;
@@ -728,6 +737,7 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
   document["fallback"] = {{"devices", fallback.devices},
                           {"calls", calls},
                           {"kernels", fallback.kernels},
+                          {"macs", fallback.macs},
                           {"estimated_host_cycles", fallback.hostCycles},
                           {"crossings", fallback.crossings},
                           {"host_link_bytes", fallback.hostLinkBytes},

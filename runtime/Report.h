@@ -29,6 +29,7 @@ namespace tw::runtime {
 struct FallbackReport {
   std::vector<std::string> devices; ///< what ran them, for people, each once
   uint64_t kernels = 0;
+  uint64_t macs = 0; ///< multiply-accumulates, from shapes
   /// A kernel, and what made its inputs: numbers as RunReport::layerReads has them.
   struct Call {
     std::string name, target;

@@ -140,61 +140,6 @@ void Session::addHostTime(const std::string &name, uint64_t bytes, uint64_t cycl
     report.timeline.push_back({stats::TimelineStep::Kind::Host, nullptr, nullptr, name, cycles, bytes});
 }
 
-Status Session::runSteps(std::vector<HostTensor> &values, RunReport &report) {
-  for (size_t i = 0; i < loaded.steps.size(); ++i) {
-    const Step &step = loaded.steps[i];
-    std::vector<HostTensor> arguments;
-    for (unsigned value : step.inputs)
-      arguments.push_back(values[value]);
-    if (!step.program && step.kernel.empty()) {
-      HostTensor &output = values[step.outputs[0]];
-      output = arguments[0];
-      output.shape = loaded.values[step.outputs[0]].shape;
-      continue;
-    }
-    addCrossings(estimates[i], report);
-    StatusOr<Launch> launch = devices[i] ? devices[i]->launch(arguments) : runFallback(step, arguments);
-    if (!launch)
-      return launch.error();
-    for (size_t j = 0; j < step.outputs.size(); ++j)
-      values[step.outputs[j]] = std::move(launch->outputs[j]);
-    if (!devices[i]) {
-      ++report.fallback.kernels;
-      if (const std::string device = step.target->device().str(); !llvm::is_contained(report.fallback.devices, device))
-        report.fallback.devices.push_back(device);
-      report.fallback.seconds += launch->wallSeconds;
-      report.fallback.calls.push_back({step.kernel, step.target->title().str(), launch->wallSeconds, step.reads});
-      addHostTime(step.nodes.empty() ? step.kernel : llvm::join(step.nodes, ", "), estimates[i].bytes, estimates[i].cycles,
-                  report);
-      continue;
-    }
-    ++report.programs;
-    report.simulateSeconds += launch->wallSeconds;
-    report.layers.insert(report.layers.end(), step.program->layers.begin(), step.program->layers.end());
-    if (!launch->sim)
-      continue;
-    if (options.trace && (options.isPart || !loaded.isOneProgram()))
-      report.timeline.push_back({stats::TimelineStep::Kind::Program, std::make_shared<const isa::Program>(*step.program),
-                                 std::make_shared<const stats::SimResult>(*launch->sim), "", 0, 0});
-    if (report.sim)
-      append(*report.sim, *launch->sim);
-    else
-      report.sim = std::move(launch->sim);
-  }
-  return {};
-}
-
-/// Tensors of `value`, named after `name`.
-static void flatten(const operators::Value &value, const std::string &name, std::vector<HostTensor> &tensors) {
-  if (value.form == operators::Value::Form::Tensor) {
-    tensors.push_back(*value.tensor);
-    tensors.back().name = name;
-  } else if (value.form == operators::Value::Form::Sequence) {
-    for (size_t i = 0; i < value.sequence->size(); ++i)
-      flatten((*value.sequence)[i], name + "[" + std::to_string(i) + "]", tensors);
-  }
-}
-
 /// Adds what a part of a run came to, which was a run of its own.
 static void absorb(RunReport &all, RunReport &part) {
   auto sum = [](auto &to, const auto &more) {
@@ -228,6 +173,7 @@ static void absorb(RunReport &all, RunReport &part) {
   else if (part.sim)
     all.sim = std::move(part.sim);
   all.fallback.kernels += part.fallback.kernels;
+  all.fallback.macs += part.fallback.macs;
   all.fallback.seconds += part.fallback.seconds;
   all.fallback.hostCycles += part.fallback.hostCycles;
   all.fallback.crossings += part.fallback.crossings;
@@ -242,7 +188,107 @@ static void absorb(RunReport &all, RunReport &part) {
     if (known == all.offload.end())
       all.offload.push_back(node); // of a graph in a node
     else if (node.target != "folded")
-      *known = node;
+      *known = {node.node, node.target, node.reason, node.fellBack, known->hostLinkBytes + node.hostLinkBytes};
+  }
+}
+
+void Session::attach(operators::Evaluator &evaluated, RunReport &report, RunReport &partsReport) {
+  evaluated.observe([&](const onnx::NodeProto &node, uint64_t bytes, const std::vector<operators::Shape> &read,
+                        const std::vector<operators::Shape> &computed) {
+    const std::string name = !node.name().empty() ? node.name() : node.output_size() ? node.output(0) : node.op_type();
+    report.fallback.macs += pipeline::macsOf(node, read, computed);
+    addHostTime(name, bytes, hostCycles(loaded.machine.host, bytes, pipeline::operationsOf(node, read, computed)), report);
+  });
+  if (loaded.options && !loaded.options->machine.empty() && loaded.options->targets.empty())
+    evaluated.offerTo([&](const onnx::GraphProto &graph, const std::map<std::string, int64_t> &opsets,
+                          const std::vector<std::pair<std::string, operators::Value>> &known) {
+      return runPart(graph, opsets, known, partsReport);
+    });
+}
+
+static void detachFrom(operators::Evaluator &evaluated) {
+  evaluated.observe(nullptr);
+  evaluated.offerTo(nullptr);
+}
+
+StatusOr<Launch> Session::runWithGraphs(const Step &step, operators::Evaluator &graphs, const std::vector<HostTensor> &inputs,
+                                        RunReport &report, RunReport &partsReport) {
+  attach(graphs, report, partsReport);
+  const auto detach = llvm::make_scope_exit([&] { detachFrom(graphs); });
+  const double before = partsReport.compileSeconds + partsReport.simulateSeconds;
+  StatusOr<Launch> launch = runFallback(step, inputs);
+  if (launch)
+    launch->wallSeconds -= partsReport.compileSeconds + partsReport.simulateSeconds - before;
+  // In its place between the other steps.
+  report.timeline.insert(report.timeline.end(), partsReport.timeline.begin(), partsReport.timeline.end());
+  partsReport.timeline.clear();
+  return launch;
+}
+
+Status Session::runSteps(std::vector<HostTensor> &values, RunReport &report) {
+  RunReport partsReport; // absorbed behind the layers and groups of the steps, which have their numbers already
+  for (size_t i = 0; i < loaded.steps.size(); ++i) {
+    const Step &step = loaded.steps[i];
+    std::vector<HostTensor> arguments;
+    for (unsigned value : step.inputs)
+      arguments.push_back(values[value]);
+    if (!step.program && step.kernel.empty()) {
+      HostTensor &output = values[step.outputs[0]];
+      output = arguments[0];
+      output.shape = loaded.values[step.outputs[0]].shape;
+      continue;
+    }
+    addCrossings(estimates[i], report);
+    operators::Evaluator *graphs = devices[i] ? nullptr : step.library->evaluatorOf(step.kernel);
+    StatusOr<Launch> launch = devices[i] ? devices[i]->launch(arguments)
+                              : graphs   ? runWithGraphs(step, *graphs, arguments, report, partsReport)
+                                         : runFallback(step, arguments);
+    if (!launch)
+      return launch.error();
+    for (size_t j = 0; j < step.outputs.size(); ++j)
+      values[step.outputs[j]] = std::move(launch->outputs[j]);
+    if (!devices[i]) {
+      ++report.fallback.kernels;
+      if (const std::string device = step.target->device().str(); !llvm::is_contained(report.fallback.devices, device))
+        report.fallback.devices.push_back(device);
+      report.fallback.seconds += launch->wallSeconds;
+      report.fallback.calls.push_back({step.kernel, step.target->title().str(), launch->wallSeconds, step.reads});
+      if (graphs)
+        continue;
+      report.fallback.macs += step.macs;
+      addHostTime(step.nodes.empty() ? step.kernel : llvm::join(step.nodes, ", "), estimates[i].bytes, estimates[i].cycles,
+                  report);
+      continue;
+    }
+    ++report.programs;
+    report.simulateSeconds += launch->wallSeconds;
+    report.layers.insert(report.layers.end(), step.program->layers.begin(), step.program->layers.end());
+    if (!launch->sim)
+      continue;
+    if (options.trace && (options.isPart || !loaded.isOneProgram()))
+      report.timeline.push_back({stats::TimelineStep::Kind::Program, std::make_shared<const isa::Program>(*step.program),
+                                 std::make_shared<const stats::SimResult>(*launch->sim), "", 0, 0});
+    if (report.sim)
+      append(*report.sim, *launch->sim);
+    else
+      report.sim = std::move(launch->sim);
+  }
+  if (partsReport.programs + partsReport.fallback.kernels == 0)
+    return {};
+  report.compileSeconds += partsReport.compileSeconds;
+  report.partEvents.append(partsReport.partEvents);
+  absorb(report, partsReport);
+  return {};
+}
+
+/// Tensors of `value`, named after `name`.
+static void flatten(const operators::Value &value, const std::string &name, std::vector<HostTensor> &tensors) {
+  if (value.form == operators::Value::Form::Tensor) {
+    tensors.push_back(*value.tensor);
+    tensors.back().name = name;
+  } else if (value.form == operators::Value::Form::Sequence) {
+    for (size_t i = 0; i < value.sequence->size(); ++i)
+      flatten((*value.sequence)[i], name + "[" + std::to_string(i) + "]", tensors);
   }
 }
 
@@ -339,17 +385,8 @@ Status Session::runRemainder(const std::vector<operators::Value> &inputs, std::v
   for (size_t i = 0; i < rest.results.size(); ++i)
     known[rest.results[i]] = operators::Value(std::move(results[i]));
   addCrossings(estimates.back(), report);
-  evaluator->observe([&](const onnx::NodeProto &node, uint64_t bytes, const std::vector<operators::Shape> &read,
-                         const std::vector<operators::Shape> &computed) {
-    const std::string name = !node.name().empty() ? node.name() : node.output_size() ? node.output(0) : node.op_type();
-    addHostTime(name, bytes, hostCycles(loaded.machine.host, bytes, pipeline::operationsOf(node, read, computed)), report);
-  });
-  const auto forget = llvm::make_scope_exit([&] { evaluator->observe(nullptr); });
-  if (loaded.options && !loaded.options->machine.empty() && loaded.options->targets.empty())
-    evaluator->offerTo([&](const onnx::GraphProto &graph, const std::map<std::string, int64_t> &opsets,
-                           const std::vector<std::pair<std::string, operators::Value>> &known) {
-      return runPart(graph, opsets, known, report);
-    });
+  attach(*evaluator, report, report);
+  const auto detach = llvm::make_scope_exit([&] { detachFrom(*evaluator); });
   const auto begin = std::chrono::steady_clock::now();
   const double compiled = report.compileSeconds, simulated = report.simulateSeconds;
   std::map<std::string, operators::Value> made;

@@ -46,7 +46,13 @@ private:
   Status runSteps(std::vector<HostTensor> &values, RunReport &report);
   Status runRemainder(const std::vector<operators::Value> &inputs, std::vector<HostTensor> results, RunReport &report);
   RunReport emptyReport() const;
-  /// A part of the remainder with known inputs as a network of its own, compiled once for each set of shapes. Nothing if it cannot be compiled.
+  /// A kernel that is a node with graphs in it: of those that contract, compiled parts run. `partsReport` gets what these come to.
+  StatusOr<Launch> runWithGraphs(const Step &step, operators::Evaluator &graphs, const std::vector<HostTensor> &inputs,
+                                 RunReport &report, RunReport &partsReport);
+  /// Has `evaluated` run on the host with compiled parts: `report` is told what the host computes, `partsReport` what the parts come to. Until
+  /// observe() and offerTo() are called again.
+  void attach(operators::Evaluator &evaluated, RunReport &report, RunReport &partsReport);
+  /// A graph with known inputs as a network of its own, compiled once for each set of shapes. Nothing if it cannot be compiled.
   std::optional<std::vector<operators::Value>> runPart(const onnx::GraphProto &graph,
                                                        const std::map<std::string, int64_t> &opsets,
                                                        const std::vector<std::pair<std::string, operators::Value>> &inputs,

@@ -87,11 +87,24 @@ def network(name, form):
     return os.path.relpath(file, ROOT)
 
 
+def kept_file(arguments):
+    """Where the report of a run is kept."""
+    paths = [a.split("=", 1)[-1] for a in arguments if a.endswith((".onnx", ".mlir", ".npy", ".pb"))]
+    files = [ROOT / path for path in paths] + sorted((ROOT / "hw-configs").rglob("*.yaml")) + [BINARY]
+    return KEPT / (hashlib.sha256(json.dumps([arguments, [digest(file) for file in files]]).encode()).hexdigest() + ".json")
+
+
+def keep(kept, arguments, report):
+    KEPT.mkdir(parents=True, exist_ok=True)
+    # Renamed when complete: a run that was stopped leaves nothing.
+    partial = kept.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+    partial.write_text(json.dumps({"arguments": arguments, **report}))
+    partial.rename(kept)
+
+
 def run(arguments, may_fail=False):
     """The report of `tilewright run ARGUMENTS` as JSON; None if it fails, which standard error tells unless it `may_fail`."""
-    files = [ROOT / a for a in arguments if a.endswith((".onnx", ".mlir"))] + sorted((ROOT / "hw-configs").rglob("*.yaml")) + [BINARY]
-    key = hashlib.sha256(json.dumps([arguments, [digest(file) for file in files]]).encode()).hexdigest()
-    kept = KEPT / f"{key}.json"
+    kept = kept_file(arguments)
     if kept.exists():
         return json.loads(kept.read_text())
     result = subprocess.run([BINARY, "run", *arguments, "--json", "-"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
@@ -101,12 +114,32 @@ def run(arguments, may_fail=False):
             print("failed: tilewright run " + " ".join(arguments), file=sys.stderr)
         return None
     report = json.loads(result.stdout)
-    KEPT.mkdir(parents=True, exist_ok=True)
-    # Renamed when complete: a run that was stopped leaves nothing.
-    partial = KEPT / f"{key}.{os.getpid()}.{threading.get_ident()}"
-    partial.write_text(json.dumps({"arguments": arguments, **report}))
-    partial.rename(kept)
+    keep(kept, arguments, report)
     return report
+
+
+def attempt(arguments, limit):
+    """The report of a run within `limit` seconds and "", also where outputs are not as expected; else None and why."""
+    kept = kept_file(arguments)
+    if kept.exists():
+        return json.loads(kept.read_text()), ""
+    try:
+        result = subprocess.run([BINARY, "run", *arguments, "--json", "-"], cwd=ROOT, capture_output=True, text=True, env=ENVIRONMENT, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return None, f"stopped after {limit} s"
+    if result.returncode < 0:
+        return None, f"ended by signal {-result.returncode}"
+    if not result.stdout:
+        errors = [line for line in result.stderr.splitlines() if line.startswith("tilewright: ") and " note: " not in line]
+        return None, (errors or ["no report"])[0].removeprefix("tilewright: ")
+    report = json.loads(result.stdout)
+    keep(kept, arguments, report)
+    return report, ""
+
+
+def note(columns):
+    """A row of a table that takes long to make, on standard error."""
+    print(" | ".join(map(str, columns)), file=sys.stderr, flush=True)
 
 
 def run_all(jobs, may_fail=False):

@@ -1,13 +1,12 @@
 //===- ImportComposed.cpp - Operators made of other ops -------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Activations, norms, attention, recurrent layers and fused operators, of ONNX
-// and of ONNX Runtime, as graphs of the ops that kernels compute. Forms that
-// cannot be expressed so are left to the host.
+// Activations, norms, attention and fused operators, of ONNX and of ONNX
+// Runtime, as graphs of the ops that kernels compute. Forms that cannot be
+// expressed so are left to the host.
 // sources: ONNX Operators; ONNX Runtime, docs/ContribOperators.md
 //===----------------------------------------------------------------------===//
-#include "compiler/frontend/OnnxNode.h"
-#include "llvm/ADT/STLExtras.h"
+#include "compiler/frontend/Composition.h"
 #include "llvm/ADT/SmallVector.h"
 #include <algorithm>
 #include <cmath>
@@ -17,90 +16,6 @@
 #include <map>
 
 namespace tw::frontend {
-
-using llvm::ArrayRef;
-using Tensors = std::vector<Tensor>;
-
-//===----------------------------------------------------------------------===//
-// Shared
-//===----------------------------------------------------------------------===//
-
-/// What is computed of constants alone, or of no elements, is the host's.
-template <Tensors (*import)(Node &)> static Tensors composed(Node &n) {
-  if (n.allConstant())
-    n.inexpressible("all of its inputs are constants");
-  for (size_t i = 0; i < n.numInputs(); ++i)
-    if (n.has(i) && llvm::is_contained(n.input(i, "").shape, 0))
-      n.inexpressible("input " + llvm::Twine(i) + " has shape " + formatShape(n.input(i, "").shape) + ", no element");
-  return import(n);
-}
-
-/// A constant scalar of the type of `x`.
-static Tensor scalarLike(const Tensor &x, double value) { return makeSplat(x.kind, {}, value); }
-
-static Tensor add(const Node &n, const Tensor &a, const Tensor &b) { return n.binary(BinaryKind::Add, a, b); }
-static Tensor sub(const Node &n, const Tensor &a, const Tensor &b) { return n.binary(BinaryKind::Sub, a, b); }
-static Tensor mul(const Node &n, const Tensor &a, const Tensor &b) { return n.binary(BinaryKind::Mul, a, b); }
-static Tensor div(const Node &n, const Tensor &a, const Tensor &b) { return n.binary(BinaryKind::Div, a, b); }
-static Tensor add(const Node &n, const Tensor &a, double b) { return add(n, a, scalarLike(a, b)); }
-static Tensor mul(const Node &n, const Tensor &a, double b) { return b == 1 ? a : mul(n, a, scalarLike(a, b)); }
-
-static Tensor product(const Node &n, const Tensor &a, const Tensor &b) {
-  Shape shape = n.check(graph::matmulShape(a.shape, b.shape));
-  return n.emit<graph::MatmulOp>(a.kind, shape, n.value(a), n.value(b));
-}
-
-static Tensor softmax(const Node &n, const Tensor &x) {
-  return n.emit<graph::SoftmaxOp>(x.kind, x.shape, n.value(x), x.rank() - 1);
-}
-
-static Tensor clip(const Node &n, const Tensor &x, float least, float most) {
-  return n.emit<graph::ClipOp>(x.kind, x.shape, n.value(x), n.builder().getF32FloatAttr(least),
-                               n.builder().getF32FloatAttr(most));
-}
-
-/// `size` elements of dim `dim` from `first` on, each `step`th.
-static Tensor part(const Node &n, const Tensor &x, int64_t dim, int64_t first, int64_t size, int64_t step = 1) {
-  Shape starts(x.shape.size(), 0), steps(x.shape.size(), 1), sizes = x.shape;
-  starts[size_t(dim)] = first;
-  steps[size_t(dim)] = step;
-  sizes[size_t(dim)] = size;
-  return n.slice(x, starts, steps, sizes);
-}
-
-/// inexpressible unless the inputs `given` that are there are of the float type of input 0.
-static void requireFloats(const Node &n, std::initializer_list<size_t> given) {
-  n.requireFloat(n.input(0, "0"));
-  for (size_t i : given)
-    if (n.has(i) && n.input(i, "").kind != n.input(0, "").kind)
-      n.inexpressible("input " + llvm::Twine(i) + " is of another type than input 0");
-}
-
-/// Fails unless `x` is of `shape`, where -1 stands for any size.
-static void requireShape(const Node &n, const Tensor &x, llvm::StringRef name, ArrayRef<int64_t> shape) {
-  bool fits = x.shape.size() == shape.size();
-  for (size_t i = 0; fits && i < shape.size(); ++i)
-    fits = shape[i] == -1 || shape[i] == x.shape[i];
-  if (fits)
-    return;
-  std::string expected;
-  for (int64_t dim : shape)
-    expected += (expected.empty() ? "" : ", ") + (dim == -1 ? "any" : std::to_string(dim));
-  n.fail(name + " has shape " + formatShape(x.shape) + ", expected [" + expected + "]");
-}
-
-/// Fails unless `x` broadcasts to `shape`.
-static void requireBroadcast(const Node &n, const Tensor &x, llvm::StringRef name, ArrayRef<int64_t> shape) {
-  if (n.check(graph::broadcastShapes(x.shape, shape)) != Shape(shape.begin(), shape.end()))
-    n.fail(name + " of shape " + formatShape(x.shape) + " does not broadcast to " + formatShape(shape));
-}
-
-static int64_t countOf(ArrayRef<int64_t> shape) {
-  int64_t count = 1;
-  for (int64_t dim : shape)
-    count *= dim;
-  return count;
-}
 
 //===----------------------------------------------------------------------===//
 // Activations
@@ -122,12 +37,6 @@ static Tensor tanhGelu(const Node &n, const Tensor &x) {
   const double root = 2 * 0.79788456080286535588;
   Tensor factor = add(n, mul(n, mul(n, x, x), root * 0.044715), root);
   return mul(n, x, n.emitUnary<graph::SigmoidOp>(mul(n, x, factor)));
-}
-
-/// x above 0, alpha * (exp(x / scale) - 1) below.
-static Tensor elu(const Node &n, const Tensor &x, double alpha, double scale = 1) {
-  Tensor below = n.emitUnary<graph::ExpOp>(mul(n, n.binary(BinaryKind::Min, x, scalarLike(x, 0)), 1 / scale));
-  return add(n, n.emitUnary<graph::ReluOp>(x), mul(n, add(n, below, -1), alpha));
 }
 
 static const Tensor &floatInput(Node &n) {
@@ -1065,232 +974,6 @@ template <bool isRuntime> static Tensors importRotaryEmbedding(Node &n) {
   return {n.reshape(n.concat(parts, 3), x.shape)};
 }
 
-//===----------------------------------------------------------------------===//
-// Recurrent layers
-//===----------------------------------------------------------------------===//
-
-/// No layer of more steps is unrolled.
-static constexpr int64_t kMaxUnrolledSteps = 8;
-
-namespace {
-/// Sizes of a recurrent layer.
-struct Layer {
-  int64_t steps, batch, inputs, hidden, gates;
-  bool isBatchFirst;
-  std::vector<bool> reversed; ///< of each direction
-
-  int64_t directions() const { return int64_t(reversed.size()); }
-};
-
-/// What a step reads and writes; nothing stands for zeros.
-struct State {
-  std::optional<Tensor> h, c;
-};
-
-/// Weights of one direction: R turned, [hidden, gates * hidden], and the biases of W and R, [1, gates * hidden] each.
-struct Direction {
-  Tensor r;
-  std::optional<Tensor> wb, rb;
-};
-
-/// One step: x * W of the step, [batch, gates * hidden], with the bias that `biasOf` gave.
-using Cell = std::function<void(const Tensor &xw, const Direction &direction, State &state)>;
-} // namespace
-
-static Layer readLayer(Node &n, int64_t gates, ArrayRef<llvm::StringLiteral> activations) {
-  requireFloats(n, {1, 2, 3, 5, 6, 7});
-  if (n.opset() < 7)
-    n.inexpressible("it is of an opset below 7");
-  Layer layer;
-  const Tensor &x = n.input(0, "X"), &w = n.input(1, "W"), &r = n.input(2, "R");
-  requireShape(n, x, "X", {-1, -1, -1});
-  const std::string direction = n.stringAttr("direction", "forward");
-  if (direction == "bidirectional")
-    layer.reversed = {false, true};
-  else if (direction == "forward" || direction == "reverse")
-    layer.reversed = {direction == "reverse"};
-  else
-    n.fail("direction is \"" + direction + "\", expected forward, reverse or bidirectional");
-  layer.isBatchFirst = n.flagAttr("layout", false);
-  layer.steps = x.shape[layer.isBatchFirst ? 1 : 0];
-  layer.batch = x.shape[layer.isBatchFirst ? 0 : 1];
-  layer.inputs = x.shape[2];
-  layer.gates = gates;
-  requireShape(n, r, "R", {layer.directions(), -1, -1});
-  layer.hidden = r.shape[2];
-  if (const int64_t given = n.intAttr("hidden_size", layer.hidden); given != layer.hidden)
-    n.fail("hidden_size is " + llvm::Twine(given) + ", R has shape " + formatShape(r.shape));
-  requireShape(n, r, "R", {layer.directions(), gates * layer.hidden, layer.hidden});
-  requireShape(n, w, "W", {layer.directions(), gates * layer.hidden, layer.inputs});
-  if (n.has(3))
-    requireShape(n, n.input(3, "B"), "B", {layer.directions(), 2 * gates * layer.hidden});
-  if (n.has(4)) {
-    const Constant &lengths = *n.constant(4, "sequence_lens");
-    requireShape(n, n.input(4, "sequence_lens"), "sequence_lens", {layer.batch});
-    for (int64_t i = 0; i < layer.batch; ++i)
-      if (lengths.integer(i) != layer.steps)
-        n.inexpressible("sequence_lens has " + llvm::Twine(lengths.integer(i)) + ", X has " + llvm::Twine(layer.steps) +
-                        " steps");
-  }
-  const std::vector<std::string> names = n.stringsAttr("activations");
-  if (!names.empty() && names.size() != activations.size() * size_t(layer.directions()))
-    n.fail("activations has " + llvm::Twine(names.size()) + " names, expected " +
-           llvm::Twine(activations.size() * size_t(layer.directions())));
-  for (size_t i = 0; i < names.size(); ++i)
-    if (!llvm::StringRef(names[i]).equals_insensitive(activations[i % activations.size()]))
-      n.inexpressible("activation \"" + names[i] + "\" is not the default one");
-  for (llvm::StringRef each : {"activation_alpha", "activation_beta"})
-    if (n.hasAttr(each) && !n.floatsAttr(each).empty())
-      n.inexpressible(each + " is given");
-  if (n.hasAttr("clip") && n.floatAttr("clip") != 0)
-    n.inexpressible("clip is given");
-  if (layer.steps > kMaxUnrolledSteps)
-    n.inexpressible("X has " + llvm::Twine(layer.steps) + " steps, at most " + llvm::Twine(kMaxUnrolledSteps) +
-                    " are unrolled");
-  return layer;
-}
-
-/// Unrolls the layer: Y, Y_h and, with `hasCellState`, Y_c.
-static Tensors unroll(Node &n, const Layer &layer, bool hasCellState,
-                      const std::function<std::optional<Tensor>(const Direction &)> &biasOf, const Cell &cell) {
-  const int64_t width = layer.gates * layer.hidden;
-  Tensor x = n.input(0, "X");
-  if (layer.isBatchFirst)
-    x = n.transpose(x, {1, 0, 2});
-  x = n.reshape(x, {layer.steps * layer.batch, layer.inputs});
-  auto ofDirection = [&](const Tensor &all, int64_t d) {
-    Shape shape = all.shape;
-    shape.erase(shape.begin());
-    return n.reshape(part(n, all, 0, d, 1), shape);
-  };
-  auto initial = [&](size_t i, llvm::StringRef name, int64_t d) -> std::optional<Tensor> {
-    if (!n.has(i))
-      return std::nullopt;
-    Tensor all = n.input(i, name);
-    if (layer.isBatchFirst) {
-      requireShape(n, all, name, {layer.batch, layer.directions(), layer.hidden});
-      all = n.transpose(all, {1, 0, 2});
-    }
-    requireShape(n, all, name, {layer.directions(), layer.batch, layer.hidden});
-    return ofDirection(all, d);
-  };
-  llvm::SmallVector<Tensor> sequences, lastStates, lastCells;
-  for (int64_t d = 0; d < layer.directions(); ++d) {
-    Direction direction;
-    direction.r = n.transpose(ofDirection(n.input(2, "R"), d), {1, 0});
-    if (n.has(3)) {
-      Tensor both = part(n, n.input(3, "B"), 0, d, 1);
-      direction.wb = part(n, both, 1, 0, width);
-      direction.rb = part(n, both, 1, width, width);
-    }
-    Tensor all = product(n, x, n.transpose(ofDirection(n.input(1, "W"), d), {1, 0}));
-    if (std::optional<Tensor> bias = biasOf(direction))
-      all = add(n, all, *bias);
-    State state{initial(5, "initial_h", d), hasCellState ? initial(6, "initial_c", d) : std::nullopt};
-    std::vector<Tensor> steps(static_cast<size_t>(layer.steps));
-    for (int64_t step = 0; step < layer.steps; ++step) {
-      const int64_t t = layer.reversed[size_t(d)] ? layer.steps - 1 - step : step;
-      cell(part(n, all, 0, t * layer.batch, layer.batch), direction, state);
-      steps[size_t(t)] = n.reshape(*state.h, {1, 1, layer.batch, layer.hidden});
-    }
-    if (n.wants(0))
-      sequences.push_back(n.concat(steps, 0));
-    lastStates.push_back(n.reshape(*state.h, {1, layer.batch, layer.hidden}));
-    if (hasCellState)
-      lastCells.push_back(n.reshape(*state.c, {1, layer.batch, layer.hidden}));
-  }
-  auto joined = [&](ArrayRef<Tensor> parts) {
-    Tensor all = n.concat(parts, 0);
-    return layer.isBatchFirst ? n.transpose(all, {1, 0, 2}) : all;
-  };
-  Tensors results;
-  results.push_back(n.wants(0) ? n.concat(sequences, 1) : Tensor());
-  if (n.wants(0) && layer.isBatchFirst)
-    results[0] = n.transpose(results[0], {2, 0, 1, 3});
-  results.push_back(n.wants(1) ? joined(lastStates) : Tensor());
-  if (hasCellState)
-    results.push_back(n.wants(2) ? joined(lastCells) : Tensor());
-  return results;
-}
-
-static std::optional<Tensor> bothBiases(const Node &n, const Direction &direction) {
-  if (!direction.wb)
-    return std::nullopt;
-  return add(n, *direction.wb, *direction.rb);
-}
-
-static Tensors importRnn(Node &n) {
-  n.checkInputCount(3, 6);
-  const Layer layer = readLayer(n, 1, {"Tanh"});
-  return unroll(
-      n, layer, false, [&](const Direction &direction) { return bothBiases(n, direction); },
-      [&](const Tensor &xw, const Direction &direction, State &state) {
-        state.h = n.emitUnary<graph::TanhOp>(state.h ? add(n, xw, product(n, *state.h, direction.r)) : xw);
-      });
-}
-
-/// Gates z, r, h.
-static Tensors importGru(Node &n) {
-  n.checkInputCount(3, 6);
-  const Layer layer = readLayer(n, 3, {"Sigmoid", "Tanh"});
-  const bool isLinearBefore = n.flagAttr("linear_before_reset", false);
-  const int64_t hidden = layer.hidden;
-  auto biasOf = [&](const Direction &direction) -> std::optional<Tensor> {
-    if (!direction.wb || !isLinearBefore)
-      return bothBiases(n, direction);
-    // The bias of R's last gate is under the reset.
-    Tensor gates = add(n, part(n, *direction.wb, 1, 0, 2 * hidden), part(n, *direction.rb, 1, 0, 2 * hidden));
-    return n.concat({gates, part(n, *direction.wb, 1, 2 * hidden, hidden)}, 1);
-  };
-  return unroll(n, layer, false, biasOf, [&](const Tensor &xw, const Direction &direction, State &state) {
-    Tensor gates = part(n, xw, 1, 0, 2 * hidden), candidate = part(n, xw, 1, 2 * hidden, hidden);
-    if (state.h)
-      gates = add(n, gates, product(n, *state.h, part(n, direction.r, 1, 0, 2 * hidden)));
-    gates = n.emitUnary<graph::SigmoidOp>(gates);
-    Tensor update = part(n, gates, 1, 0, hidden), reset = part(n, gates, 1, hidden, hidden);
-    Tensor last = part(n, direction.r, 1, 2 * hidden, hidden);
-    if (isLinearBefore) {
-      std::optional<Tensor> turned;
-      if (state.h)
-        turned = product(n, *state.h, last);
-      if (direction.rb) {
-        Tensor bias = part(n, *direction.rb, 1, 2 * hidden, hidden);
-        turned = turned ? add(n, *turned, bias) : bias;
-      }
-      if (turned)
-        candidate = add(n, candidate, mul(n, reset, *turned));
-    } else if (state.h) {
-      candidate = add(n, candidate, product(n, mul(n, reset, *state.h), last));
-    }
-    Tensor fresh = mul(n, sub(n, scalarLike(xw, 1), update), n.emitUnary<graph::TanhOp>(candidate));
-    state.h = state.h ? add(n, fresh, mul(n, update, *state.h)) : fresh;
-  });
-}
-
-/// Gates i, o, f, c.
-static Tensors importLstm(Node &n) {
-  n.checkInputCount(3, 8);
-  const Layer layer = readLayer(n, 4, {"Sigmoid", "Tanh", "Tanh"});
-  const bool isCoupled = n.flagAttr("input_forget", false);
-  if (n.has(7))
-    n.inexpressible("it has peepholes");
-  const int64_t hidden = layer.hidden;
-  return unroll(
-      n, layer, true, [&](const Direction &direction) { return bothBiases(n, direction); },
-      [&](const Tensor &xw, const Direction &direction, State &state) {
-        Tensor sum = state.h ? add(n, xw, product(n, *state.h, direction.r)) : xw;
-        Tensor gates = n.emitUnary<graph::SigmoidOp>(part(n, sum, 1, 0, 3 * hidden));
-        Tensor in = part(n, gates, 1, 0, hidden), out = part(n, gates, 1, hidden, hidden);
-        Tensor fresh = mul(n, in, n.emitUnary<graph::TanhOp>(part(n, sum, 1, 3 * hidden, hidden)));
-        if (state.c) {
-          Tensor forget = isCoupled ? sub(n, scalarLike(xw, 1), in) : part(n, gates, 1, 2 * hidden, hidden);
-          fresh = add(n, mul(n, forget, *state.c), fresh);
-        }
-        state.c = fresh;
-        state.h = mul(n, out, n.emitUnary<graph::TanhOp>(fresh));
-      });
-}
-
 void addComposedImports(ImportTable &table) {
   table[":Gelu"] = composed<importGelu>;
   table["com.microsoft:Gelu"] = composed<importGelu>;
@@ -1327,10 +1010,6 @@ void addComposedImports(ImportTable &table) {
   table["com.microsoft:MultiHeadAttention"] = composed<importMultiHeadAttention>;
   table[":RotaryEmbedding"] = composed<importRotaryEmbedding<false>>;
   table["com.microsoft:RotaryEmbedding"] = composed<importRotaryEmbedding<true>>;
-
-  table[":RNN"] = composed<importRnn>;
-  table[":GRU"] = composed<importGru>;
-  table[":LSTM"] = composed<importLstm>;
 }
 
 } // namespace tw::frontend

@@ -59,6 +59,7 @@ static const ImportTable &importTable() {
     addMathImports(table);
     addNnImports(table);
     addComposedImports(table);
+    addRecurrentImports(table);
     addQuantizedImports(table);
     return table;
   }();

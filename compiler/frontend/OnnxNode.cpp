@@ -90,6 +90,7 @@ Node::Node(FunctionBuilder &builder, const onnx::NodeProto &proto, mlir::Locatio
 StringRef Node::type() const { return proto.op_type(); }
 StringRef Node::domain() const { return proto.domain() == "ai.onnx" ? StringRef() : StringRef(proto.domain()); }
 size_t Node::numOutputs() const { return size_t(proto.output_size()); }
+std::string Node::name() const { return !proto.name().empty() || proto.output_size() == 0 ? proto.name() : proto.output(0); }
 bool Node::wants(size_t i) const { return i < numOutputs() && !proto.output(int(i)).empty(); }
 
 void Node::fail(const Twine &text) const { throw ImportError{text.str()}; }
@@ -375,20 +376,13 @@ Tensor Node::fold(mlir::Operation *op, ElementKind kind, ArrayRef<int64_t> shape
   return makeConstant(kind, shape, std::move(bytes));
 }
 
-onnx::ModelProto Node::modelOf(ArrayRef<std::string> inputNames) const {
-  return operators::modelOf(proto, functionBuilder.opsets, inputNames.vec());
-}
-
 std::vector<Tensor> Node::emitFallback(ArrayRef<std::pair<ElementKind, Shape>> results, StringRef reason) const {
-  mlir::OpBuilder &b = functionBuilder.ops;
-  llvm::SmallVector<mlir::Value> operands;
-  llvm::SmallVector<int32_t> kinds;
   std::vector<std::string> names;
+  std::vector<Tensor> operands;
   auto add = [&](const std::string &name, const Tensor &x) {
     if (llvm::is_contained(names, name))
       return;
-    operands.push_back(value(x));
-    kinds.push_back(int32_t(x.kind));
+    operands.push_back(x);
     names.push_back(name);
   };
   for (auto [i, x] : llvm::enumerate(inputs))
@@ -396,6 +390,19 @@ std::vector<Tensor> Node::emitFallback(ArrayRef<std::pair<ElementKind, Shape>> r
       add(proto.input(int(i)), *x);
   for (auto &[name, x] : captured)
     add(name, *x);
+  return emitFallback(operators::modelOf(proto, functionBuilder.opsets, names), operands, results, reason);
+}
+
+std::vector<Tensor> Node::emitFallback(const onnx::ModelProto &model, ArrayRef<Tensor> given,
+                                       ArrayRef<std::pair<ElementKind, Shape>> results, StringRef reason) const {
+  mlir::OpBuilder &b = functionBuilder.ops;
+  const onnx::NodeProto &held = model.graph().node(0);
+  llvm::SmallVector<mlir::Value> operands;
+  llvm::SmallVector<int32_t> kinds;
+  for (const Tensor &x : given) {
+    operands.push_back(value(x));
+    kinds.push_back(int32_t(x.kind));
+  }
   llvm::SmallVector<mlir::Type> types;
   for (auto &[kind, shape] : results) {
     auto count = countTensorElements(std::vector<int64_t>(shape.begin(), shape.end()));
@@ -409,7 +416,7 @@ std::vector<Tensor> Node::emitFallback(ArrayRef<std::pair<ElementKind, Shape>> r
     kinds.push_back(int32_t(kind));
   }
   llvm::SmallVector<mlir::NamedAttribute> attributes;
-  for (const onnx::AttributeProto &attr : proto.attribute()) {
+  for (const onnx::AttributeProto &attr : held.attribute()) {
     mlir::Attribute text;
     switch (attr.type()) {
     case onnx::AttributeProto::INT:
@@ -438,9 +445,13 @@ std::vector<Tensor> Node::emitFallback(ArrayRef<std::pair<ElementKind, Shape>> r
   if (std::adjacent_find(attributes.begin(), attributes.end(), [](auto x, auto y) { return x.getName() == y.getName(); }) !=
       attributes.end())
     fail("an attribute is given twice");
-  auto op = b.create<graph::FallbackOp>(location, types, operands, b.getStringAttr(proto.op_type()),
-                                        b.getStringAttr(proto.domain()), b.getI64IntegerAttr(version),
-                                        b.getDictionaryAttr(attributes), b.getStringAttr(modelOf(names).SerializeAsString()),
+  int64_t opset = version;
+  for (const onnx::OperatorSetIdProto &each : model.opset_import())
+    if (each.domain() == (held.domain() == "ai.onnx" ? "" : held.domain()))
+      opset = each.version();
+  auto op = b.create<graph::FallbackOp>(location, types, operands, b.getStringAttr(held.op_type()),
+                                        b.getStringAttr(held.domain()), b.getI64IntegerAttr(opset),
+                                        b.getDictionaryAttr(attributes), b.getStringAttr(model.SerializeAsString()),
                                         b.getDenseI32ArrayAttr(kinds), b.getStringAttr(reason));
   std::vector<Tensor> tensors;
   for (auto [result, value] : llvm::zip(results, op.getResults()))

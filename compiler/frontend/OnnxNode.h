@@ -85,6 +85,8 @@ public:
   int64_t opset() const { return version; }
   llvm::StringRef type() const;
   llvm::StringRef domain() const;
+  /// Its own name, or that of its first result.
+  std::string name() const;
 
   //===--- Problems ---===//
   /// The node is wrong.
@@ -160,6 +162,9 @@ public:
   void countConstants(llvm::ArrayRef<int64_t> shape, ElementKind kind) const;
   /// graph.fallback with these results.
   std::vector<Tensor> emitFallback(llvm::ArrayRef<std::pair<ElementKind, Shape>> results, llvm::StringRef reason) const;
+  /// The same of another node, alone in `model`, whose inputs are `operands`.
+  std::vector<Tensor> emitFallback(const onnx::ModelProto &model, llvm::ArrayRef<Tensor> operands,
+                                   llvm::ArrayRef<std::pair<ElementKind, Shape>> results, llvm::StringRef reason) const;
 
   //===--- Small graphs. On constants, what can be computed is. ---===//
   Tensor reshape(const Tensor &x, llvm::ArrayRef<int64_t> shape) const;
@@ -177,8 +182,6 @@ public:
   Tensor reduce(llvm::StringRef kind, const Tensor &x, llvm::ArrayRef<int64_t> axes, bool keepdims) const;
 
 private:
-  /// A model of the node alone, with inputs of these names.
-  onnx::ModelProto modelOf(llvm::ArrayRef<std::string> inputNames) const;
   const onnx::AttributeProto *findAttr(llvm::StringRef name, int type);
   void checkResult(ElementKind kind, llvm::ArrayRef<int64_t> shape) const;
   void verifyOp(mlir::Operation *op) const;
@@ -212,8 +215,10 @@ void addMathImports(ImportTable &table);
 void addNnImports(ImportTable &table);
 /// What no op of the graph dialect computes, for nodes of constants.
 void addFolds(ImportTable &table);
-/// Activations, norms, attention, recurrent layers, fused operators: made of other ops.
+/// Activations, norms, attention, fused operators: made of other ops.
 void addComposedImports(ImportTable &table);
+/// RNN, GRU and LSTM.
+void addRecurrentImports(ImportTable &table);
 /// The convolution of Conv and FusedConv, of inputs 0 to 2.
 Tensor importConvolution(Node &n);
 /// Quantised operators of ONNX and ONNX Runtime.

@@ -14,49 +14,34 @@ using namespace tw::operators;
 // Activations
 //===----------------------------------------------------------------------===//
 
+using Kind = RecurrentActivation::Kind;
+
 namespace {
-enum class Function {
-  Affine,
-  Elu,
-  HardSigmoid,
-  LeakyRelu,
-  Relu,
-  ScaledTanh,
-  Sigmoid,
-  Softplus,
-  Softsign,
-  Tanh,
-  ThresholdedRelu
-};
-
-struct Activation {
-  Function function;
-  double alpha, beta;
-
+struct Activation : RecurrentActivation {
   template <typename T> T operator()(T x) const {
     const T a = T(alpha), b = T(beta);
-    switch (function) {
-    case Function::Affine:
+    switch (kind) {
+    case Kind::Affine:
       return a * x + b;
-    case Function::Elu:
+    case Kind::Elu:
       return x >= 0 ? x : a * std::expm1(x);
-    case Function::HardSigmoid:
+    case Kind::HardSigmoid:
       return std::min(std::max(a * x + b, T(0)), T(1));
-    case Function::LeakyRelu:
+    case Kind::LeakyRelu:
       return x >= 0 ? x : a * x;
-    case Function::Relu:
+    case Kind::Relu:
       return std::max(x, T(0));
-    case Function::ScaledTanh:
+    case Kind::ScaledTanh:
       return a * std::tanh(b * x);
-    case Function::Sigmoid:
+    case Kind::Sigmoid:
       return 1 / (1 + std::exp(-x));
-    case Function::Softplus:
+    case Kind::Softplus:
       return std::max(x, T(0)) + std::log1p(std::exp(-std::abs(x)));
-    case Function::Softsign:
+    case Kind::Softsign:
       return x / (1 + std::abs(x));
-    case Function::Tanh:
+    case Kind::Tanh:
       return std::tanh(x);
-    case Function::ThresholdedRelu:
+    case Kind::ThresholdedRelu:
       return x >= a ? x : 0;
     }
     return x;
@@ -65,39 +50,37 @@ struct Activation {
 
 struct NamedFunction {
   const char *name;
-  Function function;
+  Kind kind;
   bool takesAlpha, takesBeta;
   double alpha, beta;
 };
 } // namespace
 
 static const NamedFunction kFunctions[] = {
-    {"affine", Function::Affine, true, true, 1, 0},
-    {"elu", Function::Elu, true, false, 1, 0},
-    {"hardsigmoid", Function::HardSigmoid, true, true, 0.2f, 0.5f},
-    {"leakyrelu", Function::LeakyRelu, true, false, 0.01f, 0},
-    {"relu", Function::Relu, false, false, 0, 0},
-    {"scaledtanh", Function::ScaledTanh, true, true, 1, 1},
-    {"sigmoid", Function::Sigmoid, false, false, 0, 0},
-    {"softplus", Function::Softplus, false, false, 0, 0},
-    {"softsign", Function::Softsign, false, false, 0, 0},
-    {"tanh", Function::Tanh, false, false, 0, 0},
-    {"thresholdedrelu", Function::ThresholdedRelu, true, false, 1, 0},
+    {"affine", Kind::Affine, true, true, 1, 0},
+    {"elu", Kind::Elu, true, false, 1, 0},
+    {"hardsigmoid", Kind::HardSigmoid, true, true, 0.2f, 0.5f},
+    {"leakyrelu", Kind::LeakyRelu, true, false, 0.01f, 0},
+    {"relu", Kind::Relu, false, false, 0, 0},
+    {"scaledtanh", Kind::ScaledTanh, true, true, 1, 1},
+    {"sigmoid", Kind::Sigmoid, false, false, 0, 0},
+    {"softplus", Kind::Softplus, false, false, 0, 0},
+    {"softsign", Kind::Softsign, false, false, 0, 0},
+    {"tanh", Kind::Tanh, false, false, 0, 0},
+    {"thresholdedrelu", Kind::ThresholdedRelu, true, false, 1, 0},
 };
 
-/// `count` activations for each direction. Numbers of activation_alpha and activation_beta go to those that take one, in their order.
-static std::vector<Activation> readActivations(const Call &call, std::vector<std::string> names, int64_t directions) {
-  const size_t count = names.size() * size_t(directions);
-  std::vector<std::string> given = call.stringsAttr("activations", std::vector<std::string>());
+std::vector<RecurrentActivation> operators::recurrentActivations(std::vector<std::string> given,
+                                                                 const std::vector<std::string> &defaults, int64_t directions,
+                                                                 const std::vector<float> &alphas,
+                                                                 const std::vector<float> &betas) {
   if (given.empty())
     for (int64_t d = 0; d < directions; ++d)
-      given.insert(given.end(), names.begin(), names.end());
-  if (given.size() != count)
-    call.fail("activations has " + std::to_string(given.size()) + " names, expected " + std::to_string(count));
-  const std::vector<float> alphas = call.floatsAttr("activation_alpha", std::vector<float>());
-  const std::vector<float> betas = call.floatsAttr("activation_beta", std::vector<float>());
+      given.insert(given.end(), defaults.begin(), defaults.end());
+  if (const size_t count = defaults.size() * size_t(directions); given.size() != count)
+    throw Error{"activations has " + std::to_string(given.size()) + " names, expected " + std::to_string(count)};
   size_t alpha = 0, beta = 0;
-  std::vector<Activation> activations;
+  std::vector<RecurrentActivation> activations;
   for (std::string name : given) {
     for (char &c : name)
       c = char(std::tolower(static_cast<unsigned char>(c)));
@@ -106,8 +89,8 @@ static std::vector<Activation> readActivations(const Call &call, std::vector<std
       if (name == each.name)
         found = &each;
     if (!found)
-      call.fail("activation \"" + name + "\" is not known");
-    Activation made{found->function, found->alpha, found->beta};
+      throw Error{"activation \"" + name + "\" is not known"};
+    RecurrentActivation made{found->kind, found->alpha, found->beta};
     if (found->takesAlpha && alpha < alphas.size())
       made.alpha = alphas[alpha++];
     if (found->takesBeta && beta < betas.size())
@@ -178,7 +161,10 @@ static Layer readLayer(const Call &call, const RecurrentWeights &weights, int64_
       if (length < 0 || length > layer.steps)
         call.fail("sequence_lens has " + std::to_string(length) + ", X has " + std::to_string(layer.steps) + " steps");
   }
-  layer.activations = readActivations(call, names, layer.directions);
+  for (const RecurrentActivation &each : recurrentActivations(
+           call.stringsAttr("activations", std::vector<std::string>()), names, layer.directions,
+           call.floatsAttr("activation_alpha", std::vector<float>()), call.floatsAttr("activation_beta", std::vector<float>())))
+    layer.activations.push_back({each});
   layer.clip = call.hasAttr("clip") ? double(call.floatAttr("clip")) : 0;
   if (layer.clip < 0)
     call.fail("clip is " + std::to_string(layer.clip) + ", expected at least 0");

@@ -7,6 +7,19 @@
 
 namespace tw::operators {
 
+/// An activation of a recurrent layer (source: ONNX, operator LSTM, attribute activations).
+struct RecurrentActivation {
+  enum class Kind { Affine, Elu, HardSigmoid, LeakyRelu, Relu, ScaledTanh, Sigmoid, Softplus, Softsign, Tanh, ThresholdedRelu };
+  Kind kind;
+  double alpha, beta;
+};
+
+/// The activations of all directions, each direction's behind those of the one before. `given`: attribute activations; empty: `defaults` for each
+/// direction. Numbers of `alphas` and `betas` go to those that take one, in their order. Throws Error for a wrong count or an unknown name.
+std::vector<RecurrentActivation> recurrentActivations(std::vector<std::string> given, const std::vector<std::string> &defaults,
+                                                      int64_t directions, const std::vector<float> &alphas,
+                                                      const std::vector<float> &betas);
+
 /// W, [directions, gates * hidden, inputs], and R, [directions, gates * hidden, hidden].
 struct RecurrentWeights {
   const HostTensor &w, &r;

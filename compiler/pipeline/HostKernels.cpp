@@ -22,6 +22,7 @@ using frontend::HostTensor;
 struct HostKernels::Kernel {
   std::string place; ///< of its node, for messages
   std::unique_ptr<operators::Evaluator> evaluator;
+  bool hasGraphs = false; ///< in its node
   /// Of the node, in the order of its inputs: the argument of the kernel, or a constant.
   struct Input {
     ElementKind kind;
@@ -44,6 +45,11 @@ HostKernels::~HostKernels() = default;
 
 bool HostKernels::has(llvm::StringRef kernel) const { return kernels.count(kernel.str()) != 0; }
 
+operators::Evaluator *HostKernels::evaluatorOf(llvm::StringRef kernel) {
+  auto found = kernels.find(kernel.str());
+  return found != kernels.end() && found->second->hasGraphs ? found->second->evaluator.get() : nullptr;
+}
+
 /// Elements of a constant, as the host holds them.
 static HostTensor tensorOf(graph::ConstantOp op, ElementKind kind) {
   auto type = cast<RankedTensorType>(op.getType());
@@ -53,6 +59,12 @@ static HostTensor tensorOf(graph::ConstantOp op, ElementKind kind) {
   tensor.bytes.resize(size_t(type.getNumElements()) * frontend::elementBytes(kind));
   cpu::copyElements(op.getValue(), reinterpret_cast<char *>(tensor.bytes.data()));
   return tensor;
+}
+
+/// What is converted: values between kernels may be narrower than the node's own. run() converts them.
+static Value withoutCast(Value value) {
+  auto cast = value.getDefiningOp<graph::CastOp>();
+  return cast ? cast.getX() : value;
 }
 
 llvm::Expected<HostKernels> HostKernels::takeFrom(ModuleOp module) {
@@ -76,7 +88,8 @@ llvm::Expected<HostKernels> HostKernels::takeFrom(ModuleOp module) {
                                      function.getName().str().c_str());
     auto kernel = std::make_unique<Kernel>();
     kernel->place = graph::placeOf(op.getLoc());
-    for (auto [i, operand] : llvm::enumerate(op.getInputs())) {
+    for (auto [i, given] : llvm::enumerate(op.getInputs())) {
+      const Value operand = withoutCast(given);
       Kernel::Input input;
       input.kind = ElementKind(kinds[i]);
       if (auto argument = dyn_cast<BlockArgument>(operand))
@@ -89,7 +102,7 @@ llvm::Expected<HostKernels> HostKernels::takeFrom(ModuleOp module) {
     }
     const onnx::NodeProto &node = model->graph().node(0);
     for (Value returned : function.getBody().front().getTerminator()->getOperands()) {
-      auto result = dyn_cast<OpResult>(returned);
+      auto result = dyn_cast<OpResult>(withoutCast(returned));
       if (!result || result.getOwner() != op)
         return llvm::createStringError("kernel @%s returns more than the results of its node",
                                        function.getName().str().c_str());
@@ -102,11 +115,17 @@ llvm::Expected<HostKernels> HostKernels::takeFrom(ModuleOp module) {
                                  ElementKind(kinds[op->getNumOperands() + result.getResultNumber()]),
                                  {shape.begin(), shape.end()}});
     }
+    kernel->hasGraphs = llvm::any_of(node.attribute(), [](const onnx::AttributeProto &attribute) { return attribute.has_g(); });
     kernel->evaluator = std::make_unique<operators::Evaluator>(std::move(model));
     taken.kernels[function.getName().str()] = std::move(kernel);
     function.erase();
   }
   return std::move(taken);
+}
+
+/// Whether tensors of a node's type `own` are kept as `kept`, a float of 16 bits.
+static bool isNarrower(ElementKind kept, ElementKind own) {
+  return own == ElementKind::F32 && (kept == ElementKind::BF16 || kept == ElementKind::F16);
 }
 
 llvm::Error HostKernels::run(llvm::StringRef name, llvm::ArrayRef<HostTensor> inputs, std::vector<HostTensor> &outputs) {
@@ -121,6 +140,8 @@ llvm::Error HostKernels::run(llvm::StringRef name, llvm::ArrayRef<HostTensor> in
       if (size_t(input.argument) >= inputs.size())
         return llvm::createStringError("kernel '%s' is given %zu inputs", name.str().c_str(), inputs.size());
       HostTensor tensor = inputs[size_t(input.argument)];
+      if (isNarrower(tensor.type, input.kind))
+        tensor = operators::toKind(tensor, input.kind);
       tensor.type = input.kind; // a signed type stands for both
       values.emplace_back(std::move(tensor));
     }
@@ -128,7 +149,7 @@ llvm::Error HostKernels::run(llvm::StringRef name, llvm::ArrayRef<HostTensor> in
     outputs.resize(kernel.outputs.size());
     for (auto [expected, output] : llvm::zip(kernel.outputs, outputs)) {
       if (expected.index < 0) { // nobody reads it
-        output.bytes.assign(size_t(operators::countOf(expected.shape)) * frontend::elementBytes(expected.kind), 0);
+        output.bytes.assign(size_t(operators::countOf(expected.shape)) * frontend::elementBytes(output.type), 0);
         continue;
       }
       const operators::Value &result = results[size_t(expected.index)];
@@ -140,7 +161,7 @@ llvm::Error HostKernels::run(llvm::StringRef name, llvm::ArrayRef<HostTensor> in
             operators::textOf(expected.shape).c_str());
       const ElementKind kept = output.type;
       const std::string title = output.name;
-      output = operators::toKind(*result.tensor, expected.kind);
+      output = operators::toKind(*result.tensor, isNarrower(kept, expected.kind) ? kept : expected.kind);
       output.name = title;
       if (frontend::elementBytes(kept) == frontend::elementBytes(expected.kind))
         output.type = kept;

@@ -18,6 +18,10 @@
 #include <string>
 #include <vector>
 
+namespace tw::operators {
+class Evaluator;
+} // namespace tw::operators
+
 namespace tw::pipeline {
 
 class HostKernels {
@@ -34,6 +38,8 @@ public:
   /// known of them.
   llvm::Error run(llvm::StringRef kernel, llvm::ArrayRef<frontend::HostTensor> inputs,
                   std::vector<frontend::HostTensor> &outputs);
+  /// As KernelLibrary::evaluatorOf().
+  operators::Evaluator *evaluatorOf(llvm::StringRef kernel);
 
 private:
   struct Kernel;

@@ -4,6 +4,7 @@
 #include "compiler/pipeline/KernelOperations.h"
 #include "compiler/graph/Graph.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -31,27 +32,35 @@ Shape shapeOf(Type type) {
   return tensor ? tensor.getShape().vec() : Shape();
 }
 
-/// How ONNX's operators multiply and add (source: ONNX, operators of these names).
-enum class Sums { None, MatMul, Gemm, Conv, QLinearConv, ConvTranspose, Recurrent, Attention };
+/// How operators multiply and add (source: ONNX and ONNX Runtime, operators of these names).
+enum class Sums { None, MatMul, Gemm, Conv, QLinearConv, ConvTranspose, Recurrent, Attention, PackedAttention };
 
-Sums sumsOf(llvm::StringRef op) {
-  return llvm::StringSwitch<Sums>(op)
-      .Cases("MatMul", "MatMulInteger", "QLinearMatMul", Sums::MatMul)
-      .Case("Gemm", Sums::Gemm)
-      .Cases("Conv", "ConvInteger", "DeformConv", Sums::Conv)
+Sums sumsOf(const onnx::NodeProto &node) {
+  if (node.domain() == "com.microsoft" && (node.op_type() == "Attention" || node.op_type() == "QAttention"))
+    return Sums::PackedAttention;
+  return llvm::StringSwitch<Sums>(node.op_type())
+      .Cases("MatMul", "MatMulInteger", "QLinearMatMul", "FusedMatMul", "MatMulIntegerToFloat", "DynamicQuantizeMatMul",
+             "MatMulNBits", Sums::MatMul)
+      .Cases("Gemm", "FusedGemm", "QGemm", "GemmFastGelu", Sums::Gemm)
+      .Cases("Conv", "ConvInteger", "DeformConv", "FusedConv", Sums::Conv)
       .Case("QLinearConv", Sums::QLinearConv)
       .Case("ConvTranspose", Sums::ConvTranspose)
-      .Cases("LSTM", "GRU", "RNN", Sums::Recurrent)
-      .Case("Attention", Sums::Attention)
+      .Cases("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM", Sums::Recurrent)
+      .Cases("Attention", "MultiHeadAttention", Sums::Attention)
       .Default(Sums::None);
 }
 
 } // namespace
 
-uint64_t pipeline::operationsOf(const onnx::NodeProto &node, llvm::ArrayRef<Shape> inputs, llvm::ArrayRef<Shape> outputs) {
+static uint64_t elementsOf(llvm::ArrayRef<Shape> outputs) {
   uint64_t made = 0;
   for (const Shape &shape : outputs)
     made = llvm::SaturatingAdd(made, elements(shape));
+  return made;
+}
+
+uint64_t pipeline::macsOf(const onnx::NodeProto &node, llvm::ArrayRef<Shape> inputs, llvm::ArrayRef<Shape> outputs) {
+  const uint64_t made = elementsOf(outputs);
   auto input = [&](size_t i) { return i < inputs.size() ? inputs[i] : Shape(); };
   // Elements of an input under one index of its dim `dim`, counted from the back where negative.
   auto under = [&](size_t i, int64_t dim) -> uint64_t {
@@ -63,7 +72,7 @@ uint64_t pipeline::operationsOf(const onnx::NodeProto &node, llvm::ArrayRef<Shap
   };
   auto times = [](uint64_t a, uint64_t b) { return llvm::SaturatingMultiply(a, b); };
   uint64_t sums = 0;
-  switch (sumsOf(node.op_type())) {
+  switch (sumsOf(node)) {
   case Sums::None:
     break;
   case Sums::MatMul:
@@ -89,13 +98,35 @@ uint64_t pipeline::operationsOf(const onnx::NodeProto &node, llvm::ArrayRef<Shap
     if (input(1).size() >= 2)
       sums = times(times(elements(input(0)), 2), uint64_t(std::max<int64_t>(input(1)[input(1).size() - 2], 0)));
     break;
+  case Sums::PackedAttention: // queries, keys and values of one matrix, then as above
+    if (input(0).size() == 3 && !outputs.empty())
+      sums = llvm::SaturatingAdd(times(under(0, -1), elements(input(1))),
+                                 times(times(elements(outputs[0]), 2), uint64_t(std::max<int64_t>(input(0)[1], 0))));
+    break;
   }
-  return std::max(made, sums);
+  return sums;
 }
 
-uint64_t pipeline::operationsOf(func::FuncOp kernel) {
-  uint64_t operations = 0;
-  auto add = [&](uint64_t count) { operations = llvm::SaturatingAdd(operations, count); };
+uint64_t pipeline::operationsOf(const onnx::NodeProto &node, llvm::ArrayRef<Shape> inputs, llvm::ArrayRef<Shape> outputs) {
+  return std::max(elementsOf(outputs), macsOf(node, inputs, outputs));
+}
+
+/// Whether the loops sum products of elements of two tensors.
+static bool sumsProducts(linalg::LinalgOp loops) {
+  bool multiplies = false, adds = false;
+  for (Operation &op : *loops.getBlock()) {
+    multiplies |= mlir::isa<arith::MulFOp, arith::MulIOp>(op);
+    adds |= mlir::isa<arith::AddFOp, arith::AddIOp>(op);
+  }
+  return multiplies && adds && loops.getNumReductionLoops() > 0 && loops.getNumDpsInputs() > 1;
+}
+
+/// Adds up what `ofNode` says of a node that is evaluated and `ofLoops` of loops.
+static uint64_t sumOf(func::FuncOp kernel,
+                      uint64_t (*ofNode)(const onnx::NodeProto &, llvm::ArrayRef<Shape>, llvm::ArrayRef<Shape>),
+                      uint64_t (*ofLoops)(linalg::LinalgOp)) {
+  uint64_t sum = 0;
+  auto add = [&](uint64_t count) { sum = llvm::SaturatingAdd(sum, count); };
   kernel.walk([&](Operation *op) {
     if (auto fallback = dyn_cast<graph::FallbackOp>(op)) {
       onnx::ModelProto model;
@@ -111,12 +142,25 @@ uint64_t pipeline::operationsOf(func::FuncOp kernel) {
       llvm::SmallVector<Shape> read;
       for (const std::string &name : model.graph().node(0).input())
         read.push_back(shapes.lookup(name));
-      add(operationsOf(model.graph().node(0), read, outputs));
+      add(ofNode(model.graph().node(0), read, outputs));
     } else if (auto loops = dyn_cast<linalg::LinalgOp>(op); loops && !mlir::isa<linalg::FillOp>(op)) {
-      const llvm::SmallVector<int64_t, 4> ranges = loops.getStaticLoopRanges();
-      add(elements(ranges));
+      add(ofLoops(loops));
     }
   });
+  return sum;
+}
+
+static uint64_t iterationsOf(linalg::LinalgOp loops) {
+  const llvm::SmallVector<int64_t, 4> ranges = loops.getStaticLoopRanges();
+  return elements(ranges);
+}
+
+uint64_t pipeline::macsOf(func::FuncOp kernel) {
+  return sumOf(kernel, macsOf, [](linalg::LinalgOp loops) { return sumsProducts(loops) ? iterationsOf(loops) : 0; });
+}
+
+uint64_t pipeline::operationsOf(func::FuncOp kernel) {
+  const uint64_t operations = sumOf(kernel, operationsOf, iterationsOf);
   uint64_t results = 0;
   for (Type type : kernel.getResultTypes())
     results = llvm::SaturatingAdd(results, elements(shapeOf(type)));

@@ -91,6 +91,7 @@ void Partitioner::addKernel(func::CallOp call, func::FuncOp kernel, const Target
   segment.target = &target;
   segment.kernel = kernel.getName().str();
   segment.operations = operationsOf(kernel);
+  segment.macs = macsOf(kernel);
   if (auto reason = kernel->getAttrOfType<StringAttr>(graph::kReasonAttr))
     segment.reason = reason.getValue().str();
   if (auto nodes = kernel->getAttrOfType<ArrayAttr>(graph::kNodesAttr))

@@ -23,7 +23,7 @@ struct Segment {
   std::string kernel, reason;
   std::vector<std::string> nodes;
   /// Of one kernel: multiply-accumulates of contractions, else elements; see operationsOf().
-  uint64_t operations = 0;
+  uint64_t operations = 0, macs = 0;
   /// Indices into Partition::values.
   std::vector<unsigned> inputs, outputs;
 };

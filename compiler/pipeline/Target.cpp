@@ -84,6 +84,7 @@ public:
                                            llvm::toString(std::move(error)).c_str())
                  : llvm::Error::success();
   }
+  operators::Evaluator *evaluatorOf(llvm::StringRef kernel) override { return host.evaluatorOf(kernel); }
 
 private:
   std::unique_ptr<cpu::CpuExecutable> executable; ///< of the kernels in linalg

@@ -15,6 +15,10 @@
 #include <memory>
 #include <variant>
 
+namespace tw::operators {
+class Evaluator;
+} // namespace tw::operators
+
 namespace tw::pipeline {
 
 /// Compiled kernels that this process calls.
@@ -25,6 +29,8 @@ public:
   /// types and shapes of its results, without bytes.
   virtual llvm::Error run(llvm::StringRef kernel, llvm::ArrayRef<frontend::HostTensor> inputs,
                           std::vector<frontend::HostTensor> &outputs) = 0;
+  /// The evaluator of a kernel that is a node with graphs in it, such as a Scan: it may be offered who runs them faster. Null for others.
+  virtual operators::Evaluator *evaluatorOf(llvm::StringRef) { return nullptr; }
 };
 
 /// A program, which a model of the accelerator runs, kernels that this process calls, or what a GPU runs.

@@ -457,8 +457,21 @@ void rotary(Maker &m, bool isRuntime) {
     m.set("rotary_embedding_dim", 2 * half);
 }
 
-void recurrent(Maker &m, const std::string &type, int64_t gates) {
-  const int64_t steps = m.one({1, 1, 2, 3, 8}), batch = m.pick(1, 3), inputs = m.pick(1, 9), hidden = m.pick(1, 9);
+/// What an activation of a recurrent layer takes, and whether its results are bounded.
+struct LayerActivation {
+  const char *name;
+  bool takesAlpha, takesBeta, isBounded;
+};
+constexpr LayerActivation kInKernels[] = {
+    {"Sigmoid", false, false, true},   {"Tanh", false, false, true},     {"HardSigmoid", true, true, true},
+    {"ScaledTanh", true, true, true},  {"Softsign", false, false, true}, {"relu", false, false, false},
+    {"LeakyRelu", true, false, false}, {"Elu", true, false, false},      {"Affine", true, true, false},
+};
+constexpr LayerActivation kOnHost[] = {{"Softplus", false, false, false}, {"ThresholdedRelu", true, false, false}};
+
+/// A recurrent layer in any form that the importer expresses. `onHost`: with an activation that no kernel has.
+void recurrent(Maker &m, const std::string &type, int64_t gates, int64_t steps, bool onHost = false) {
+  const int64_t batch = m.pick(1, 3), inputs = m.pick(1, 9), hidden = m.pick(1, 9);
   const int64_t direction = m.pick(0, 2), directions = direction == 2 ? 2 : 1;
   const bool isBatchFirst = m.chance(30);
   auto tensor = [&](const Shape &shape) { return m.chance(80) ? m.constant(shape) : m.input(shape); };
@@ -466,10 +479,15 @@ void recurrent(Maker &m, const std::string &type, int64_t gates) {
   std::vector<std::string> operands{m.input(isBatchFirst ? Shape{batch, steps, inputs} : Shape{steps, batch, inputs}),
                                     tensor({directions, gates * hidden, inputs}), tensor({directions, gates * hidden, hidden}),
                                     m.chance(70) ? tensor({directions, 2 * gates * hidden}) : ""};
-  operands.push_back(m.chance(30) ? m.integers(onnx::TensorProto::INT32, {batch}, [&](size_t) { return steps; }) : "");
+  const int64_t lengths = m.pick(0, 2); // none, whole sequences, any
+  operands.push_back(lengths == 0 ? "" : m.integers(onnx::TensorProto::INT32, {batch}, [&](size_t i) {
+    return lengths == 1 ? steps : m.pick(i ? 0 : 1, steps);
+  }));
   operands.push_back(m.chance() ? m.input(state) : "");
-  if (type == ":LSTM")
+  if (type == ":LSTM") {
     operands.push_back(m.chance() ? m.input(state) : "");
+    operands.push_back(m.chance(40) ? tensor({directions, 3 * hidden}) : "");
+  }
   m.node(type, operands, type == ":LSTM" ? 3 : 2);
   m.set("hidden_size", hidden);
   m.setText("direction", direction == 0 ? "forward" : direction == 1 ? "reverse" : "bidirectional");
@@ -478,7 +496,29 @@ void recurrent(Maker &m, const std::string &type, int64_t gates) {
     m.set("linear_before_reset", m.chance());
   if (type == ":LSTM")
     m.set("input_forget", m.chance(20));
+  bool isBounded = true;
+  if (onHost || m.chance(40)) {
+    auto &names = m.attribute("activations", onnx::AttributeProto::STRINGS);
+    auto &alphas = m.attribute("activation_alpha", onnx::AttributeProto::FLOATS);
+    auto &betas = m.attribute("activation_beta", onnx::AttributeProto::FLOATS);
+    const int64_t count = directions * (type == ":LSTM" ? 3 : type == ":GRU" ? 2 : 1);
+    for (int64_t i = 0; i < count; ++i) {
+      const LayerActivation &chosen =
+          onHost && i == 0 ? kOnHost[m.pick(0, 1)] : kInKernels[m.pick(0, int64_t(std::size(kInKernels)) - 1)];
+      names.add_strings(chosen.name);
+      isBounded &= chosen.isBounded;
+      if (chosen.takesAlpha)
+        alphas.add_floats(m.real(0.25, 0.5));
+      if (chosen.takesBeta)
+        betas.add_floats(m.real(0.25, 0.5));
+    }
+  }
+  // Without a bound a state may grow with every step, and its rounding with it. With it a gate is at most 1.
+  if (!isBounded || m.chance(20))
+    m.setFloat("clip", m.real(0.25, 1));
 }
+
+int64_t fewSteps(Maker &m) { return m.one({1, 1, 2, 3, 8, 13}); }
 
 struct Form {
   const char *name;
@@ -551,9 +591,9 @@ const std::vector<Form> &forms() {
       {"MultiHeadAttention", multiHead},
       {"RotaryEmbedding", [](Maker &m) { rotary(m, false); }},
       {"RuntimeRotaryEmbedding", [](Maker &m) { rotary(m, true); }},
-      {"RNN", [](Maker &m) { recurrent(m, ":RNN", 1); }},
-      {"GRU", [](Maker &m) { recurrent(m, ":GRU", 3); }},
-      {"LSTM", [](Maker &m) { recurrent(m, ":LSTM", 4); }},
+      {"RNN", [](Maker &m) { recurrent(m, ":RNN", 1, fewSteps(m)); }},
+      {"GRU", [](Maker &m) { recurrent(m, ":GRU", 3, fewSteps(m)); }},
+      {"LSTM", [](Maker &m) { recurrent(m, ":LSTM", 4, fewSteps(m)); }},
   };
   return all;
 }
@@ -562,8 +602,8 @@ const std::vector<Form> &forms() {
 // Runs
 //===----------------------------------------------------------------------===//
 
-/// Results of the compiled model; none if it fails.
-std::vector<HostTensor> run(const Maker &m, bool isOnCpu) {
+/// The compiled model; null if it fails.
+std::unique_ptr<runtime::Session> compile(const Maker &m, bool isOnCpu) {
   runtime::SessionOptions options;
   options.network.modelBytes = std::make_shared<const std::string>(m.model.SerializeAsString());
   if (isOnCpu) {
@@ -575,20 +615,60 @@ std::vector<HostTensor> run(const Maker &m, bool isOnCpu) {
   auto session = runtime::Session::create("test.onnx", options);
   if (!session) {
     ADD_FAILURE() << session.error().message;
-    return {};
+    return nullptr;
   }
-  const runtime::Network &network = (*session)->network();
+  EXPECT_FALSE((*session)->network().remainder.model) << "the host evaluates a part of the network";
+  return std::move(*session);
+}
+
+/// Results of the compiled model; none if it fails.
+std::vector<HostTensor> run(const Maker &m, bool isOnCpu) {
+  const std::unique_ptr<runtime::Session> session = compile(m, isOnCpu);
+  if (!session)
+    return {};
+  const runtime::Network &network = session->network();
   EXPECT_FALSE(network.offload.empty());
-  EXPECT_FALSE(network.remainder.model) << "the host evaluates a part of the network";
   for (const runtime::Offload &node : network.offload)
     EXPECT_TRUE(node.target == "folded" || node.target == (isOnCpu ? "cpu" : "accelerator"))
         << node.node << ": " << node.reason;
-  auto report = (*session)->run(m.inputs);
+  auto report = session->run(m.inputs);
   if (!report) {
     ADD_FAILURE() << report.error().message;
     return {};
   }
   return report->outputs;
+}
+
+/// Fills the model's head and computes what it gives.
+std::vector<Value> expectedOf(Maker &m) {
+  m.model.set_ir_version(10);
+  m.model.mutable_graph()->set_name("test");
+  auto *own = m.model.add_opset_import();
+  own->set_version(m.opset);
+  auto *runtime = m.model.add_opset_import();
+  runtime->set_domain("com.microsoft");
+  runtime->set_version(1);
+  try {
+    return operators::Evaluator(m.model).run(std::vector<Value>(m.inputs.begin(), m.inputs.end()));
+  } catch (const operators::Error &error) {
+    ADD_FAILURE() << error.message;
+    return {};
+  }
+}
+
+void expectNear(const Maker &m, const std::vector<HostTensor> &actual, const std::vector<Value> &expected) {
+  ASSERT_EQ(actual.size(), expected.size()) << m.model.ShortDebugString().substr(0, 2000);
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_EQ(actual[i].shape, expected[i].tensor->shape) << "output " << i;
+    ASSERT_EQ(actual[i].type, expected[i].tensor->type) << "output " << i;
+    double largest = 1;
+    const int64_t count = Maker::count(actual[i].shape);
+    for (int64_t at = 0; at < count; ++at)
+      largest = std::max(largest, std::abs(operators::realAt(*expected[i].tensor, at)));
+    for (int64_t at = 0; at < count; ++at)
+      ASSERT_NEAR(operators::realAt(actual[i], at), operators::realAt(*expected[i].tensor, at), 2e-5 * largest)
+          << "output " << i << ", element " << at << " of " << m.model.ShortDebugString().substr(0, 2000);
+  }
 }
 
 /// The parameter: an index into forms(), and a seed.
@@ -597,36 +677,12 @@ class ComposedTest : public testing::TestWithParam<std::tuple<size_t, unsigned>>
 TEST_P(ComposedTest, AgreesWithTheEvaluator) {
   const auto [form, seed] = GetParam();
   Maker m(seed * 7919 + unsigned(form) * 104729 + 17);
-  m.model.set_ir_version(10);
-  m.model.mutable_graph()->set_name("test");
   forms()[form].make(m);
-  auto *own = m.model.add_opset_import();
-  own->set_version(m.opset);
-  auto *runtime = m.model.add_opset_import();
-  runtime->set_domain("com.microsoft");
-  runtime->set_version(1);
   SCOPED_TRACE(std::string(forms()[form].name) + ", seed " + std::to_string(seed));
-  std::vector<Value> expected;
-  try {
-    expected = operators::Evaluator(m.model).run(std::vector<Value>(m.inputs.begin(), m.inputs.end()));
-  } catch (const operators::Error &error) {
-    FAIL() << error.message;
-  }
+  const std::vector<Value> expected = expectedOf(m);
   for (bool isOnCpu : {false, true}) {
     SCOPED_TRACE(isOnCpu ? "cpu" : "accelerator");
-    const std::vector<HostTensor> actual = run(m, isOnCpu);
-    ASSERT_EQ(actual.size(), expected.size()) << m.model.ShortDebugString().substr(0, 2000);
-    for (size_t i = 0; i < actual.size(); ++i) {
-      ASSERT_EQ(actual[i].shape, expected[i].tensor->shape) << "output " << i;
-      ASSERT_EQ(actual[i].type, expected[i].tensor->type) << "output " << i;
-      double largest = 1;
-      const int64_t count = Maker::count(actual[i].shape);
-      for (int64_t at = 0; at < count; ++at)
-        largest = std::max(largest, std::abs(operators::realAt(*expected[i].tensor, at)));
-      for (int64_t at = 0; at < count; ++at)
-        ASSERT_NEAR(operators::realAt(actual[i], at), operators::realAt(*expected[i].tensor, at), 2e-5 * largest)
-            << "output " << i << ", element " << at << " of " << m.model.ShortDebugString().substr(0, 2000);
-    }
+    expectNear(m, run(m, isOnCpu), expected);
   }
 }
 
@@ -669,6 +725,85 @@ TEST(LargeReduction, WhatNoTileHoldsRunsOnTheCpu) {
   auto refused = runtime::Session::create("test.onnx", options);
   ASSERT_FALSE(bool(refused));
   EXPECT_NE(refused.error().message.find("no tile fits"), std::string::npos) << refused.error().message;
+}
+
+//===----------------------------------------------------------------------===//
+// Long recurrent layers
+//===----------------------------------------------------------------------===//
+
+struct LongLayer {
+  const char *type;
+  int64_t gates;
+  bool onHost; ///< an activation
+};
+
+class LongLayerTest : public testing::TestWithParam<std::tuple<LongLayer, unsigned>> {};
+
+/// Their steps are compiled once and called one by one: the products are the accelerator's all the same.
+TEST_P(LongLayerTest, MultipliesOnTheAccelerator) {
+  const auto [layer, seed] = GetParam();
+  Maker m(seed * 7919 + unsigned(layer.gates) * 104729 + layer.onHost);
+  recurrent(m, layer.type, layer.gates, layer.onHost ? fewSteps(m) : m.pick(65, 70), layer.onHost);
+  const std::vector<Value> expected = expectedOf(m);
+  for (bool isOnCpu : {false, true}) {
+    SCOPED_TRACE(isOnCpu ? "cpu" : "accelerator");
+    const std::unique_ptr<runtime::Session> session = compile(m, isOnCpu);
+    ASSERT_TRUE(session);
+    for (int again = 0; again < 2; ++again) { // nothing of a run is left for the next one
+      auto report = session->run(m.inputs);
+      ASSERT_TRUE(bool(report)) << report.error().message;
+      expectNear(m, report->outputs, expected);
+      if (isOnCpu)
+        continue;
+      EXPECT_GT(report->countedMacs(), 0u);
+      EXPECT_EQ(report->fallback.macs, 0u);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, LongLayerTest,
+                         testing::Combine(testing::Values(LongLayer{":RNN", 1, false}, LongLayer{":GRU", 3, false},
+                                                          LongLayer{":LSTM", 4, false}, LongLayer{":RNN", 1, true},
+                                                          LongLayer{":GRU", 3, true}, LongLayer{":LSTM", 4, true}),
+                                          testing::Range(0u, 4u)),
+                         [](const auto &info) {
+                           const LongLayer &layer = std::get<0>(info.param);
+                           return std::string(layer.type + 1) + (layer.onHost ? "_activation_" : "_long_") +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+//===----------------------------------------------------------------------===//
+// Nodes that the host evaluates between kernels
+//===----------------------------------------------------------------------===//
+
+/// On a machine that multiplies bfloat16, tensors between kernels are bfloat16; the node's own are float.
+TEST(EvaluatedNodeTest, ReadsAndWritesBetweenKernelsOfBfloat16) {
+  Maker m(3);
+  const std::string x = m.input({4, 6}), w = m.constant({6, 5}), v = m.constant({5, 3});
+  auto add = [&](const char *type, std::initializer_list<std::string> operands, const char *result) {
+    onnx::NodeProto &node = *m.model.mutable_graph()->add_node();
+    node.set_op_type(type);
+    node.set_name(result);
+    for (const std::string &operand : operands)
+      node.add_input(operand);
+    node.add_output(result);
+  };
+  add("MatMul", {x, w}, "product");
+  add("LogSoftmax", {"product"}, "logs");
+  m.node(":MatMul", {"logs", v});
+  const std::vector<Value> expected = expectedOf(m);
+  runtime::SessionOptions options;
+  options.network.modelBytes = std::make_shared<const std::string>(m.model.SerializeAsString());
+  options.network.machine = "gemmini_16x16_bf16";
+  auto session = runtime::Session::create("test.onnx", options);
+  ASSERT_TRUE(bool(session)) << session.error().message;
+  auto report = (*session)->run(m.inputs);
+  ASSERT_TRUE(bool(report)) << report.error().message;
+  EXPECT_EQ(report->programs, 2u);
+  EXPECT_EQ(report->fallback.kernels, 1u);
+  // Each of 5 summands is rounded to 8 bits once, and its factors once.
+  for (int64_t at = 0; at < 12; ++at)
+    EXPECT_NEAR(operators::realAt(report->outputs[0], at), operators::realAt(*expected[0].tensor, at), 5 * 3 * 8 * 0x1p-8);
 }
 
 } // namespace

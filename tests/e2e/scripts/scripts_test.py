@@ -15,6 +15,8 @@ import unittest
 import xml.etree.ElementTree
 
 import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 
 SOURCE = pathlib.Path(os.environ["TILEWRIGHT_SOURCE_DIR"])
 
@@ -46,16 +48,23 @@ if arguments[0] == "compare":
 if arguments[0] == "verify":
     print("0         526,093         8,339  0  1,101  23777  6066  337  86")
     sys.exit()
+machine = arguments[arguments.index("--hw") + 1] if "--hw" in arguments else ""
 path = re.search(r"path_latency_cycles=(\d+)", text)
 cycles = (2000 if "serial" in text else 1000) + int(os.environ.get("LATENCY_COST", 0)) * (int(path[1]) if path else 0)
+# Of the outputs: in bf16 ERROR or 0.1, on the CPU in bf16 0.06, else ERROR or 0.
+error = 0.06 if "/rounded/" in text else float(os.environ.get("ERROR", 0.1 if machine in ("edge_32x32_bf16", "cloud_128x128") else 0))
 report = {
-    "machine": {"name": "m", "peak_macs_per_cycle": 256, "scratchpad_bytes": 65536, "outstanding_bursts": 16,
+    "machine": {"name": "m", "array_type": "int8" if "int8" in machine or "onnxim" in machine else "fp32" if machine.endswith("fp32") else "bf16", "peak_macs_per_cycle": 256, "scratchpad_bytes": 65536, "outstanding_bursts": 16,
                 "dram": {"ideal": False, "burst_bytes": 64, "peak_bytes_per_cycle": 8, "row_conflict_latency_cycles": 50}},
     "total_cycles": cycles, "lower_bound_cycles": 800, "layer_serial_cycles": 900, "bound_by": os.environ.get("BOUND_BY", "array"), "macs": 128000,
     "utilisation": 128000 / (256 * cycles), "layers": [{"name": "n", "last_retirement_cycle": cycles, "alone_bound_cycles": 700, "members": [], "tile_bytes": int(os.environ.get("TILE", 4096))}],
     "dram_read_bytes": 2 << 20, "dram_write_bytes": 1 << 20, "schedule_reference_dram_bytes": int(os.environ.get("REFERENCE", 2 << 20)),
     "data_bus_busy": float(os.environ.get("BUS", 0.5)),
     "engines": [{"name": "tensor", "busy_cycles": 600}, {"name": "vector", "busy_cycles": 300}],
+    "fallback": {"macs": int(os.environ.get("HOST_MACS", 0)), "kernels": 3, "crossings": 2, "estimated_total_cycles": 4 * cycles},
+    "offload": [{"node": "product", "target": "cpu", "reason": "it is told to"}, {"node": "other", "target": "cpu", "reason": "it is another"}],
+    "comparisons": [{"name": "y", "elements": 10, "differing": 4, "max_abs_error": error, "expected_range": 10.0, "max_error_of_range": error / 10,
+                     "within_tolerance": error <= 0.001, "top1_agree": int(os.environ.get("TOP1", 1)), "top1_rows": 1}],
     "compile_wall_seconds": 1.25, "simulate_wall_seconds": 0.5, "peak_memory_bytes": 100 << 20}
 target = arguments[arguments.index("--json") + 1] if "--json" in arguments else ""
 if target == "-":
@@ -284,6 +293,73 @@ class ModelsTest(ScriptsTest):
 
     def test_without_networks(self):
         self.assertIn("TILEWRIGHT_MODELS is not set", self.script("bench-models.py", TILEWRIGHT_MODELS="", status=1)[1])
+
+
+class CoverageTest(ScriptsTest):
+    def setUp(self):
+        super().setUp()
+        self.network("net", [helper.make_node("MatMul", ["x", "w"], ["m"], "product"), helper.make_node("Relu", ["m"], ["y"], "other")])
+        self.network("quantised", [helper.make_node("QuantizeLinear", ["x", "s"], ["q"]), helper.make_node("DequantizeLinear", ["q", "s"], ["y"])])
+        (self.path / "models/absent/test_data_set_0").mkdir(parents=True)
+
+    def network(self, name, nodes):
+        data = self.path / "models" / name / "test_data_set_0"
+        data.mkdir(parents=True)
+        values = [helper.make_tensor_value_info(each, TensorProto.FLOAT, [2, 2]) for each in "xy"]
+        constants = [numpy_helper.from_array(np.full([2, 2], 1.01, np.float32), "w"), numpy_helper.from_array(np.array(0.5, np.float32), "s")]
+        onnx.save(helper.make_model(helper.make_graph(nodes, "g", values[:1], values[1:], constants)), str(data.parent / "model.onnx"))
+        for what, tensor in [("inputs", "x"), ("outputs", "y")]:
+            (data / f"{what}.json").write_text(f'[{{"name": "{tensor}", "file": "{tensor}.npy"}}]')
+            np.save(data / f"{tensor}.npy", np.zeros((2, 2), np.float32))
+
+    def coverage(self, *arguments, **environment):
+        return self.script("model-coverage.py", "-o", self.path / "page.md", *arguments, TILEWRIGHT_MODELS=str(self.path / "models"), **environment)[0]
+
+    def test_a_machine_of_each_size(self):
+        out = self.coverage()
+        self.assertIn("| net | gemmini_16x16_fp32 | agrees | 0.0e+00 | 1 of 1 | 128,000 | 100.0 % | 25.0 % | 3 | 2 | 1,000 |", out)
+        self.assertIn("| net | cloud_128x128 | agrees | 1.0e-02 (6.0e-03) |", out)
+        self.assertIn("| quantised | onnxim_128x128 | agrees |", out)
+        self.assertIn("2 networks, 6 runs: 6 agree, 0 disagree, 0 fail.", out)
+        self.assertIn("have no `model.onnx`: absent.", out)
+        page = (self.path / "page.md").read_text()
+        self.assertTrue(page.endswith(out))
+        self.assertEqual(self.coverage(), out)  # from what was kept
+        # The CPU's weights are what bfloat16 has for 1.01.
+        rounded = onnx.load(str(self.path / "build/measurements/rounded/net.onnx"))
+        self.assertEqual(numpy_helper.to_array(rounded.graph.initializer[0])[0, 0], 1.0078125)
+        self.assertEqual([node.op_type for node in rounded.graph.node], ["Cast", "Cast", "MatMul", "Cast", "Cast", "Relu", "Cast", "Cast"])
+
+    def test_what_falls_short_is_told(self):
+        out = self.coverage("--models", "net", HOST_MACS="128000")
+        self.assertIn("- net on edge_32x32_bf16, 50.0 %: 1 MatMul: it is told to", out)
+        self.assertIn("accelerator's in 0 of 3.", out)
+
+    def test_what_is_too_far_off(self):
+        for error, runs in [("0.002", ["net gemmini_16x16_fp32"]), ("0.13", ["net gemmini_16x16_fp32", "net edge_32x32_bf16", "net cloud_128x128"]),
+                            ("0.6", ["net gemmini_16x16_fp32", "net edge_32x32_bf16", "net cloud_128x128", "quantised gemmini_16x16_int8",
+                                     "quantised edge_32x32_int8", "quantised onnxim_128x128"])]:
+            shutil.rmtree(self.path / "build/measurements", ignore_errors=True)
+            out = self.coverage(status=1, ERROR=error)
+            self.assertEqual([" ".join(line.split(" | ")[:2])[2:] for line in out.splitlines() if "**disagrees**" in line], runs)
+            self.assertIn(f"- net on gemmini_16x16_fp32: `y` is off by {error} of 10", out)
+
+    def test_another_largest_element(self):
+        # Of the CPU too.
+        self.assertIn("| net | cloud_128x128 | agrees |", self.coverage("--models", "net", TOP1="0"))
+
+    def test_a_run_that_fails_or_takes_too_long(self):
+        out = self.coverage("--machines", "onnxim_128x128,cloud_128x128", status=1, FAIL_ON="onnxim_128x128")
+        self.assertIn("| quantised | onnxim_128x128 | **failed** |", out)
+        self.assertIn("- quantised on onnxim_128x128: told to", out)
+        self.binary.write_text("#!/bin/sh\nexec sleep 60\n")
+        self.assertIn("- net on cloud_128x128: stopped after 1 s", self.coverage("--models", "net", "--machines", "cloud_128x128", "--limit", 1, status=1))
+
+    def test_bad_arguments(self):
+        for arguments, message in [(["--models", "nosuch"], "--models names 'nosuch' but has net, quantised"),
+                                   (["--machines", "tiny_8x8"], "--machines names 'tiny_8x8' but has gemmini_16x16_int8"), (["--limit", "x"], "--limit: invalid int")]:
+            self.assertIn(message, self.script("model-coverage.py", *arguments, status=1, TILEWRIGHT_MODELS=str(self.path / "models"))[1])
+        self.assertIn("TILEWRIGHT_MODELS is not set", self.script("model-coverage.py", TILEWRIGHT_MODELS="", status=1)[1])
 
 
 class CompileTimeTest(ScriptsTest):
