@@ -405,12 +405,13 @@ func.func private @shared_row(%x: tensor<1x5x7x3xf32>, %y: tensor<1x1x7x3xf32>) 
 
 // -----
 
-// A comparison and what selects by it are one body; an unsigned integer is compared as one.
+// Unsigned integers are compared as such.
 // CHECK-LABEL: func.func private @largest
-// CHECK: linalg.generic
+// CHECK-SAME: (%[[X:.*]]: tensor<4xi16>, %[[Y:.*]]: tensor<4xi16>)
+// CHECK: %[[C:.*]] = linalg.generic {{.*}} ins(%[[X]], %[[Y]] : tensor<4xi16>, tensor<4xi16>)
 // CHECK: arith.cmpi ugt
-// CHECK-NEXT: arith.select
-// CHECK-NEXT: linalg.yield
+// CHECK: linalg.generic {{.*}} ins(%[[C]], %[[X]], %[[Y]] : tensor<4xi1>, tensor<4xi16>, tensor<4xi16>)
+// CHECK: arith.select
 func.func @main(%x: tensor<4xui16>, %y: tensor<4xui16>) -> tensor<4xui16> {
   %0 = call @largest(%x, %y) : (tensor<4xui16>, tensor<4xui16>) -> tensor<4xui16>
   return %0 : tensor<4xui16>

@@ -262,7 +262,7 @@ func.func @main(%x: tensor<1x8x8x16xf32>) -> tensor<1x1x1x16xf32> {
 // -----
 
 // No engine of the accelerator compares, selects or gathers: the CPU does, and the accelerator has what is around it.
-// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @main(%{{.*}}: tensor<1x8x16xf32>, %{{.*}}: tensor<1x3x1xi32>)
 // CHECK: func.func private @plus
 // CHECK-SAME: tilewright.target = "accel"
 // CHECK: func.func private @above
