@@ -180,13 +180,17 @@ ConstantRef evalElementwise(const onnx::NodeProto &node, int64_t opset, ArrayRef
   });
 }
 
+ConstantRef evalElementwise(const char *type, ArrayRef<ConstantRef> inputs) {
+  return evalElementwise(nodeOf(type), kOpset, inputs);
+}
+
 ConstantRef evalBinary(BinaryKind kind, const ConstantRef &a, const ConstantRef &b) {
   static const char *const types[] = {"Add", "Sub", "Mul", "Div", "Min", "Max"};
   if (kind == BinaryKind::Div && !isFloat(a->kind))
     for (int64_t i = 0, e = b->stored(); i < e; ++i)
       if (b->integer(i) == 0)
         throw ImportError{"an integer is divided by 0"};
-  return evalElementwise(nodeOf(types[size_t(kind)]), kOpset, {a, b});
+  return evalElementwise(types[size_t(kind)], {a, b});
 }
 
 ConstantRef evalCast(const ConstantRef &x, ElementKind kind) {

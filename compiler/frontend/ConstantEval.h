@@ -86,6 +86,8 @@ std::vector<int64_t> integersOf(const Constant &x);
 
 /// Result 0 of one of ONNX's own operators that works element by element under numpy broadcasting.
 ConstantRef evalElementwise(const onnx::NodeProto &node, int64_t opset, llvm::ArrayRef<ConstantRef> inputs);
+/// The same of the newest opset, for an operator without attributes.
+ConstantRef evalElementwise(const char *type, llvm::ArrayRef<ConstantRef> inputs);
 ConstantRef evalBinary(BinaryKind kind, const ConstantRef &a, const ConstantRef &b);
 ConstantRef evalCast(const ConstantRef &x, ElementKind kind);
 ConstantRef evalReshape(const ConstantRef &x, llvm::ArrayRef<int64_t> shape);

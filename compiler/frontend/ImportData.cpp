@@ -270,12 +270,31 @@ static Tensors importConcat(Node &n) {
   return {n.concat(inputs, n.axis(n.intAttr("axis"), inputs.front().rank()))};
 }
 
+static int64_t countOf(ArrayRef<int64_t> shape) {
+  int64_t count = 1;
+  for (int64_t dim : shape)
+    count *= dim;
+  return count;
+}
+
+static void requireIndices(Node &n, const Tensor &indices) {
+  if (indices.kind != ElementKind::I64 && indices.kind != ElementKind::I32)
+    n.fail(llvm::Twine("indices are of ") + elementName(indices.kind) + ", expected int32 or int64");
+}
+
+/// graph.gather of tensors of rank 3, as `shape`.
+static Tensor gatherRows(Node &n, const Tensor &x, const Tensor &indices, ArrayRef<int64_t> shape) {
+  if (x.constant && indices.constant)
+    n.inexpressible("its inputs are constants");
+  Tensor y = n.emit<graph::GatherOp>(x.kind, {x.shape[0], indices.shape[1], x.shape[2]}, n.value(x), n.value(indices));
+  return n.reshape(y, shape);
+}
+
 static Tensors importGather(Node &n) {
   n.checkInputCount(2, 2);
   const Tensor &x = n.input(0, "data"), &indices = n.input(1, "indices");
   int64_t axis = n.axis(n.intAttr("axis", 0), x.rank());
-  if (indices.kind != ElementKind::I64 && indices.kind != ElementKind::I32)
-    n.fail(llvm::Twine("indices are of ") + elementName(indices.kind) + ", expected int32 or int64");
+  requireIndices(n, indices);
   Shape shape(x.shape.begin(), x.shape.begin() + axis);
   shape.append(indices.shape.begin(), indices.shape.end());
   shape.append(x.shape.begin() + axis + 1, x.shape.end());
@@ -302,7 +321,165 @@ static Tensors importGather(Node &n) {
       return {n.reshape(n.slice(x, starts, steps, sizes), shape)};
     }
   }
-  return n.emitFallback({{x.kind, shape}}, "only a slice can be gathered");
+  ArrayRef<int64_t> dims = x.shape;
+  const Tensor rows = n.reshape(x, {countOf(dims.take_front(axis)), dims[axis], countOf(dims.drop_front(axis + 1))});
+  return {gatherRows(n, rows, n.reshape(indices, {1, countOf(indices.shape), 1}), shape)};
+}
+
+static Tensors importGatherElements(Node &n) {
+  n.checkInputCount(2, 2);
+  const Tensor &x = n.input(0, "data"), &indices = n.input(1, "indices");
+  const int64_t axis = n.axis(n.intAttr("axis", 0), x.rank());
+  requireIndices(n, indices);
+  Shape sizes = indices.shape;
+  bool fits = sizes.size() == x.shape.size();
+  for (size_t dim = 0; fits && dim < sizes.size(); ++dim)
+    fits = int64_t(dim) == axis || sizes[dim] <= x.shape[dim];
+  if (!fits)
+    n.fail("indices of shape " + formatShape(indices.shape) + " do not fit data of shape " + formatShape(x.shape));
+  sizes[size_t(axis)] = x.shape[size_t(axis)];
+  const Tensor read = n.slice(x, Shape(sizes.size(), 0), Shape(sizes.size(), 1), sizes);
+  ArrayRef<int64_t> dims = sizes;
+  const int64_t outer = countOf(dims.take_front(axis)), inner = countOf(dims.drop_front(axis + 1));
+  return {gatherRows(n, n.reshape(read, {outer, dims[axis], inner}),
+                     n.reshape(indices, {outer, indices.shape[size_t(axis)], inner}), indices.shape)};
+}
+
+/// Rows of k indices become one place each: graph.gather among all elements that they choose from.
+static Tensors importGatherNd(Node &n) {
+  n.checkInputCount(2, 2);
+  const Tensor &x = n.input(0, "data"), &indices = n.input(1, "indices");
+  const int64_t batchDims = n.opset() >= 12 ? n.intAttr("batch_dims", 0) : 0;
+  requireIndices(n, indices);
+  if (indices.rank() == 0 || batchDims < 0 || batchDims >= std::min(x.rank(), indices.rank()) ||
+      indices.shape.back() > x.rank() - batchDims || indices.shape.back() < 1 ||
+      ArrayRef<int64_t>(x.shape).take_front(batchDims) != ArrayRef<int64_t>(indices.shape).take_front(batchDims))
+    n.inexpressible("indices of shape " + formatShape(indices.shape) + " are no rows of indices of data of shape " +
+                    formatShape(x.shape));
+  if (x.constant && indices.constant)
+    n.inexpressible("its inputs are constants");
+  const int64_t k = indices.shape.back();
+  ArrayRef<int64_t> dims = x.shape, rows = ArrayRef<int64_t>(indices.shape).drop_back();
+  const ArrayRef<int64_t> chosen = dims.slice(batchDims, k), inner = dims.drop_front(batchDims + k);
+  Shape shape(rows.begin(), rows.end());
+  shape.append(inner.begin(), inner.end());
+  const int64_t batches = countOf(dims.take_front(batchDims)), perBatch = countOf(rows.drop_front(batchDims));
+  const Tensor flat = n.cast(n.reshape(indices, {batches, perBatch, k}), ElementKind::I64);
+  auto number = [](int64_t value) { return evalReshape(makeInts(value), {}); };
+  std::optional<Tensor> place;
+  for (int64_t i = 0; i < k; ++i) {
+    const int64_t extent = chosen[size_t(i)];
+    Tensor index = k == 1 ? flat : n.slice(flat, {0, 0, i}, {1, 1, 1}, {batches, perBatch, 1});
+    if (k > 1) {
+      // As graph.gather reads one index.
+      Tensor fromEnd = n.binary(BinaryKind::Add, index, number(extent));
+      index = n.elementwise(graph::Function::Select, {n.elementwise(graph::Function::Less, {index, number(0)}), fromEnd, index});
+      index = n.binary(BinaryKind::Min, n.binary(BinaryKind::Max, index, number(0)), number(extent - 1));
+    }
+    place = place ? n.binary(BinaryKind::Add, n.binary(BinaryKind::Mul, *place, number(extent)), index) : index;
+  }
+  return {gatherRows(n, n.reshape(x, {batches, countOf(chosen), countOf(inner)}), *place, shape)};
+}
+
+/// The numbers `0, 1, ..` along dim `dim` of a tensor of rank `rank`.
+static Tensor positions(int64_t count, int64_t dim, int64_t rank) {
+  std::vector<int64_t> numbers;
+  for (int64_t i = 0; i < count; ++i)
+    numbers.push_back(i);
+  Shape shape(size_t(rank), 1);
+  shape[size_t(dim)] = count;
+  return evalReshape(makeInts(numbers), shape);
+}
+
+static Tensors importTrilu(Node &n) {
+  n.checkInputCount(1, 2);
+  const Tensor &x = n.input(0, "input");
+  const bool isUpper = n.flagAttr("upper", true);
+  if (x.rank() < 2)
+    n.fail("input has shape " + formatShape(x.shape) + ", expected two dims or more");
+  const int64_t rows = x.shape[size_t(x.rank() - 2)], columns = x.shape[size_t(x.rank() - 1)];
+  Tensor k = evalReshape(makeInts(0), {});
+  if (n.has(1)) {
+    const Tensor &given = n.input(1, "k");
+    if (given.kind != ElementKind::I64 || countOf(given.shape) != 1)
+      n.fail("k is of " + llvm::Twine(elementName(given.kind)) + " and has shape " + formatShape(given.shape) +
+             ", expected one int64");
+    k = n.reshape(given, {});
+  }
+  if (x.constant && k.constant)
+    n.inexpressible("its inputs are constants");
+  // Where the diagonal is within [-rows, columns], all sums are small.
+  auto number = [](int64_t value) { return evalReshape(makeInts(value), {}); };
+  k = n.binary(BinaryKind::Min, n.binary(BinaryKind::Max, k, number(-rows)), number(columns));
+  const Tensor diagonal = n.binary(BinaryKind::Add, positions(rows, 0, 2), k), column = positions(columns, 1, 2);
+  const bool isKnown = k.constant != nullptr;
+  Tensor keeps = isKnown ? Tensor(evalElementwise(isUpper ? "GreaterOrEqual" : "LessOrEqual", {column.constant, diagonal.constant}))
+                         : n.elementwise(isUpper ? graph::Function::GreaterOrEqual : graph::Function::LessOrEqual,
+                                         {column, diagonal});
+  return {n.elementwise(graph::Function::Select, {keeps, x, makeSplat(x.kind, {}, 0)})};
+}
+
+/// Sums of 1, 2, 4 .. neighbours, until there are all.
+static Tensors importCumSum(Node &n) {
+  n.checkInputCount(2, 2);
+  const Tensor &x = n.input(0, "x");
+  const bool isExclusive = n.flagAttr("exclusive", false), isReverse = n.flagAttr("reverse", false);
+  if (x.constant)
+    n.inexpressible("its inputs are constants");
+  if (x.rank() == 0)
+    n.fail("input is a scalar, expected one dim or more");
+  const ConstantRef &given = n.scalar(1, "axis");
+  const size_t axis = size_t(n.axis(given->integer(0), x.rank()));
+  const int64_t extent = x.shape[axis];
+  const ConstantRef zero = makeSplat(x.kind, {}, 0);
+  auto shifted = [&](const Tensor &sums, int64_t by) {
+    Shape starts(x.shape.size(), 0), sizes = x.shape, before(x.shape.size(), 0), behind(x.shape.size(), 0);
+    sizes[axis] = extent - by;
+    (isReverse ? starts : before)[axis] = by;
+    if (isReverse)
+      behind[axis] = by;
+    return n.pad(n.slice(sums, starts, Shape(x.shape.size(), 1), sizes), before, behind, *zero);
+  };
+  Tensor sums = x;
+  if (isExclusive && extent == 1)
+    return {makeSplat(x.kind, x.shape, 0)};
+  if (isExclusive)
+    sums = shifted(x, 1);
+  for (int64_t by = 1; by < extent; by *= 2)
+    sums = n.binary(BinaryKind::Add, sums, shifted(sums, by));
+  return {sums};
+}
+
+/// The largest of numbers that stand for places: of those that have the extreme element, the first or the last.
+static Tensors importArg(Node &n) {
+  n.checkInputCount(1, 1);
+  const Tensor &x = n.input(0, "data");
+  const int64_t axis = n.axis(n.intAttr("axis", 0), x.rank());
+  const bool keepsDims = n.flagAttr("keepdims", true);
+  const bool takesLast = n.opset() >= 12 && n.flagAttr("select_last_index", false);
+  const bool isReal = isFloat(x.kind);
+  if (x.constant)
+    n.inexpressible("its inputs are constants");
+  // The other way round, the least is the largest.
+  Tensor numbers = x;
+  if (n.type() == "ArgMin")
+    numbers = isReal ? n.emitUnary<graph::NegOp>(x) : n.elementwise(graph::Function::Not, {x});
+  const Tensor most = n.reduce("max", numbers, {axis}, true);
+  Tensor isMost = n.elementwise(graph::Function::Equal, {numbers, most});
+  const int64_t count = x.shape[size_t(axis)];
+  auto number = [](int64_t value) { return evalReshape(makeInts(value), {}); };
+  const Tensor forward = positions(count, axis, x.rank());
+  const Tensor backward = n.binary(BinaryKind::Sub, number(count - 1), forward);
+  Tensor rank = n.elementwise(graph::Function::Select, {isMost, takesLast ? forward : backward, number(-1)});
+  if (isReal) // the first that is no number is more extreme than every number
+    rank = n.elementwise(graph::Function::Select, {n.elementwise(graph::Function::IsNan, {numbers}),
+                                                   n.binary(BinaryKind::Add, backward, number(count)), rank});
+  Tensor best = n.reduce("max", rank, {axis}, keepsDims);
+  auto fromEnd = [&](int64_t last) { return n.binary(BinaryKind::Sub, number(last), best); };
+  if (!isReal)
+    return {takesLast ? best : fromEnd(count - 1)};
+  const Tensor isNan = n.elementwise(graph::Function::GreaterOrEqual, {best, number(count)});
+  return {n.elementwise(graph::Function::Select, {isNan, fromEnd(2 * count - 1), takesLast ? best : fromEnd(count - 1)})};
 }
 
 static Tensors importExpand(Node &n) {
@@ -315,8 +492,10 @@ static Tensors importExpand(Node &n) {
     return {evalExpand(x.constant, shape)};
   if (shape == x.shape)
     return {x};
-  if (x.kind == ElementKind::Bool)
-    return n.emitFallback({{x.kind, shape}}, "element type bool is not supported by this operator");
+  if (x.kind == ElementKind::Bool) {
+    n.countConstants(shape, x.kind);
+    return {n.elementwise(graph::Function::Or, {x, makeSplat(x.kind, shape, 0)})};
+  }
   // A product with ones broadcasts and changes no number.
   n.countConstants(shape, x.kind);
   return {n.binary(BinaryKind::Mul, x, makeSplat(x.kind, shape, 1))};
@@ -467,8 +646,7 @@ static Tensors importWhere(Node &n) {
   n.requireSameType(a, b);
   if (n.allConstant())
     return {evalElementwise(n.source(), n.opset(), {c.constant, a.constant, b.constant})};
-  Shape shape = n.check(graph::broadcastShapes(c.shape, n.check(graph::broadcastShapes(a.shape, b.shape))));
-  return n.emitFallback({{a.kind, shape}}, "a selection by element is not supported");
+  return {n.elementwise(graph::Function::Select, {c, a, b})};
 }
 
 /// The block size and the [N, C, H, W] input of DepthToSpace and SpaceToDepth.
@@ -602,6 +780,12 @@ void addDataImports(ImportTable &table) {
   table[":Split"] = importSplit;
   table[":Concat"] = importConcat;
   table[":Gather"] = importGather;
+  table[":GatherElements"] = importGatherElements;
+  table[":GatherND"] = importGatherNd;
+  table[":Trilu"] = importTrilu;
+  table[":CumSum"] = importCumSum;
+  table[":ArgMax"] = importArg;
+  table[":ArgMin"] = importArg;
   table[":Expand"] = importExpand;
   table[":Tile"] = importTile;
   table[":Pad"] = importPad;

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/frontend/OnnxNode.h"
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 namespace tw::frontend {
@@ -43,6 +44,100 @@ static Tensors foldElementwise(Node &n) {
   for (size_t i = 0; i < n.numInputs(); ++i)
     inputs.push_back(n.constant(i, "operand"));
   return {evalElementwise(n.source(), n.opset(), inputs)};
+}
+
+/// Of constants the host computes it.
+static void leaveConstants(Node &n) {
+  if (n.allConstant())
+    n.inexpressible("its inputs are constants");
+}
+
+template <graph::Function function> static Tensors importFunction(Node &n) {
+  const unsigned arity = graph::ElementwiseOp::arityOf(function);
+  n.checkInputCount(arity, arity);
+  leaveConstants(n);
+  llvm::SmallVector<Tensor> inputs;
+  for (unsigned i = 0; i < arity; ++i)
+    inputs.push_back(n.input(i, arity == 1 ? "X" : i == 0 ? "A" : "B"));
+  return {n.elementwise(function, inputs)};
+}
+
+/// And, Or, Xor and Not are of bool, their bitwise forms of integers.
+template <graph::Function function> static Tensors importLogic(Node &n) {
+  const Tensor &x = n.input(0, "A");
+  if ((x.kind == ElementKind::Bool) == n.type().starts_with("Bitwise"))
+    n.inexpressible(llvm::Twine("element type ") + elementName(x.kind) + " is not supported by this operator");
+  return importFunction<function>(n);
+}
+
+static Tensors importMod(Node &n) {
+  return n.flagAttr("fmod", false) ? importFunction<graph::Function::Fmod>(n) : importFunction<graph::Function::Mod>(n);
+}
+
+static Tensors importBitShift(Node &n) {
+  const std::string direction = n.stringAttr("direction");
+  if (direction != "LEFT" && direction != "RIGHT")
+    n.fail("attribute direction is \"" + direction + "\", expected LEFT or RIGHT");
+  return direction == "LEFT" ? importFunction<graph::Function::ShiftLeft>(n) : importFunction<graph::Function::ShiftRight>(n);
+}
+
+static Tensors importIsInf(Node &n) {
+  n.checkInputCount(1, 1);
+  const bool detectsPositive = n.flagAttr("detect_positive", true), detectsNegative = n.flagAttr("detect_negative", true);
+  leaveConstants(n);
+  const Tensor &x = n.input(0, "X");
+  if (!isFloat(x.kind))
+    n.inexpressible(llvm::Twine("element type ") + elementName(x.kind) + " is not supported by this operator");
+  auto equals = [&](double sign) {
+    return n.elementwise(graph::Function::Equal, {x, scalarLike(x, sign * std::numeric_limits<double>::infinity())});
+  };
+  if (detectsPositive && detectsNegative)
+    return {n.elementwise(graph::Function::Or, {equals(1), equals(-1)})};
+  if (detectsPositive || detectsNegative)
+    return {equals(detectsPositive ? 1 : -1)};
+  return {makeSplat(ElementKind::Bool, x.shape, 0)};
+}
+
+/// log(1 + exp(x)), without overflow.
+static Tensor softplus(Node &n, const Tensor &x) {
+  const Tensor power = n.emitUnary<graph::ExpOp>(n.emitUnary<graph::NegOp>(n.emitUnary<graph::AbsOp>(x)));
+  return n.binary(BinaryKind::Add, n.emitUnary<graph::ReluOp>(x), n.elementwise(graph::Function::Log1p, {power}));
+}
+
+/// Softplus and Mish.
+static Tensors importSoftplus(Node &n) {
+  n.checkInputCount(1, 1);
+  leaveConstants(n);
+  const Tensor &x = n.input(0, "X");
+  n.requireFloat(x);
+  const Tensor y = softplus(n, x);
+  return {n.type() == "Mish" ? n.binary(BinaryKind::Mul, x, n.emitUnary<graph::TanhOp>(y)) : y};
+}
+
+static Tensors importThresholdedRelu(Node &n) {
+  n.checkInputCount(1, 1);
+  leaveConstants(n);
+  const Tensor &x = n.input(0, "X");
+  n.requireFloat(x);
+  const Tensor isAbove = n.elementwise(graph::Function::Greater, {x, scalarLike(x, n.floatAttr("alpha", 1.0f))});
+  return {n.elementwise(graph::Function::Select, {isAbove, x, scalarLike(x, 0)})};
+}
+
+/// Towards 0 by a bias; what is near to 0 becomes 0, and NaN stays.
+static Tensors importShrink(Node &n) {
+  n.checkInputCount(1, 1);
+  leaveConstants(n);
+  const Tensor &x = n.input(0, "input");
+  n.requireFloat(x);
+  const float lambda = n.floatAttr("lambd", 0.5f);
+  const Tensor bias = scalarLike(x, n.floatAttr("bias", 0.0f));
+  auto select = [&](const Tensor &condition, const Tensor &a, const Tensor &b) {
+    return n.elementwise(graph::Function::Select, {condition, a, b});
+  };
+  const Tensor isBelow = n.elementwise(graph::Function::Less, {x, scalarLike(x, -lambda)});
+  const Tensor isAbove = n.elementwise(graph::Function::Greater, {x, scalarLike(x, lambda)});
+  const Tensor inside = select(n.elementwise(graph::Function::IsNan, {x}), x, scalarLike(x, 0));
+  return {select(isBelow, n.binary(BinaryKind::Add, x, bias), select(isAbove, n.binary(BinaryKind::Sub, x, bias), inside))};
 }
 
 /// Bits of the largest exponent that a chain of products is made for.
@@ -112,15 +207,41 @@ static Tensor rootPower(Node &n, const Tensor &x) {
   return n.emitUnary<graph::SqrtOp>(n.binary(BinaryKind::Add, n.binary(BinaryKind::Max, x, least), below));
 }
 
+/// x to any power. Of integers to a real power in double, kept within their type; the host has integers to the power of integers.
+static Tensor generalPower(Node &n, const Tensor &x, const Tensor &exponent) {
+  leaveConstants(n);
+  const bool isReal = isFloat(x.kind);
+  if ((!isReal && !isFloat(exponent.kind)) || x.kind == ElementKind::Bool || exponent.kind == ElementKind::Bool)
+    n.inexpressible(llvm::Twine("powers of ") + elementName(x.kind) + " to those of " + elementName(exponent.kind) +
+                    " are not supported");
+  if (x.kind == exponent.kind)
+    return n.elementwise(graph::Function::Pow, {x, exponent});
+  const Tensor power =
+      n.elementwise(graph::Function::Pow, {n.cast(x, ElementKind::F64), n.cast(exponent, ElementKind::F64)});
+  Tensor result = n.cast(power, x.kind);
+  if (isReal)
+    return result;
+  const unsigned bits = 8 * unsigned(elementBytes(x.kind));
+  const bool isUnsigned = x.kind == ElementKind::U8 || x.kind == ElementKind::U16 || x.kind == ElementKind::U32 ||
+                          x.kind == ElementKind::U64;
+  const uint64_t most = ~uint64_t(0) >> (64 - bits + (isUnsigned ? 0 : 1));
+  auto bound = [&](graph::Function beyond, double limit, uint64_t value) {
+    HostTensor tensor{"", x.kind, {}, std::vector<uint8_t>(bits / 8)};
+    std::memcpy(tensor.bytes.data(), &value, bits / 8);
+    result = n.elementwise(graph::Function::Select,
+                           {n.elementwise(beyond, {power, scalarLike(power, limit)}), makeConstant(tensor), result});
+  };
+  bound(graph::Function::GreaterOrEqual, double(most), most);
+  bound(graph::Function::LessOrEqual, isUnsigned ? 0 : -double(most) - 1, isUnsigned ? 0 : most + 1);
+  return result;
+}
+
 static Tensors importPow(Node &n) {
   n.checkInputCount(2, 2);
   const Tensor &x = n.input(0, "X"), &exponent = n.input(1, "Y");
-  bool isNumber = isFloat(x.kind) || x.kind == ElementKind::I32 || x.kind == ElementKind::I64;
+  bool isNumber = (isFloat(x.kind) && x.kind != ElementKind::F64) || x.kind == ElementKind::I32 || x.kind == ElementKind::I64;
   if (x.constant || !exponent.constant || exponent.constant->count() == 0 || !isNumber)
-    n.inexpressible("only powers of constant exponents are products of kernels");
-  auto refuse = [&](const std::string &reason) {
-    return n.emitFallback({{x.kind, n.check(graph::broadcastShapes(x.shape, exponent.shape))}}, reason);
-  };
+    return {generalPower(n, x, exponent)};
   std::vector<double> powers;
   for (int64_t i = 0; i < exponent.constant->count() && i < 1 << 16; ++i)
     powers.push_back(exponent.constant->real(i));
@@ -131,13 +252,13 @@ static Tensors importPow(Node &n) {
   std::vector<int64_t> integers;
   for (double power : powers) {
     double magnitude = negative ? -power : power;
-    if (magnitude < 0 || magnitude != std::floor(magnitude) || magnitude >= 1 << kPowerBits)
-      return refuse("an exponent is " + std::to_string(power) + ", expected an integer below " +
-                    std::to_string(1 << kPowerBits) + " or, for all elements alike, its negative, 0.5 or -0.5");
+    // No product that a kernel is made for.
+    if (!(magnitude >= 0) || magnitude != std::floor(magnitude) || magnitude >= 1 << kPowerBits)
+      return {generalPower(n, x, exponent)};
     integers.push_back(int64_t(magnitude));
   }
   if (int64_t(integers.size()) != exponent.constant->count())
-    return refuse("more than 2^16 exponents");
+    return {generalPower(n, x, exponent)};
   return {result(integerPower(n, x, exponent.shape, integers))};
 }
 
@@ -331,12 +452,20 @@ static Tensors importNorm(Node &n) {
   return {n.type() == "ReduceL2" ? n.emitUnary<graph::SqrtOp>(sum) : sum};
 }
 
+/// Softmax and LogSoftmax.
 static Tensors importSoftmax(Node &n) {
   n.checkInputCount(1, 1);
   const Tensor &x = n.input(0, "input");
   n.requireFloat(x);
-  auto softmax = [&](const Tensor &input, int64_t axis) {
-    return n.emit<graph::SoftmaxOp>(input.kind, input.shape, n.value(input), axis);
+  const bool isLog = n.type() == "LogSoftmax";
+  if (isLog)
+    leaveConstants(n);
+  auto softmax = [&](const Tensor &input, int64_t axis) -> Tensor {
+    if (!isLog)
+      return n.emit<graph::SoftmaxOp>(input.kind, input.shape, n.value(input), axis);
+    const Tensor below = n.binary(BinaryKind::Sub, input, n.reduce("max", input, {axis}, true));
+    const Tensor sum = n.reduce("sum", n.emitUnary<graph::ExpOp>(below), {axis}, true);
+    return n.binary(BinaryKind::Sub, below, n.elementwise(graph::Function::Log, {sum}));
   };
   int64_t axis = n.axis(n.intAttr("axis", n.opset() >= 13 ? -1 : 1), x.rank());
   Shape flat{1, 1};
@@ -411,6 +540,43 @@ void addMathImports(ImportTable &table) {
   table[":LeakyRelu"] = importLeakyRelu;
   table[":Clip"] = importClip;
 
+  table[":Equal"] = importFunction<graph::Function::Equal>;
+  table[":Less"] = importFunction<graph::Function::Less>;
+  table[":LessOrEqual"] = importFunction<graph::Function::LessOrEqual>;
+  table[":Greater"] = importFunction<graph::Function::Greater>;
+  table[":GreaterOrEqual"] = importFunction<graph::Function::GreaterOrEqual>;
+  table[":IsNaN"] = importFunction<graph::Function::IsNan>;
+  table[":And"] = importLogic<graph::Function::And>;
+  table[":BitwiseAnd"] = importLogic<graph::Function::And>;
+  table[":Or"] = importLogic<graph::Function::Or>;
+  table[":BitwiseOr"] = importLogic<graph::Function::Or>;
+  table[":Xor"] = importLogic<graph::Function::Xor>;
+  table[":BitwiseXor"] = importLogic<graph::Function::Xor>;
+  table[":Not"] = importLogic<graph::Function::Not>;
+  table[":BitwiseNot"] = importLogic<graph::Function::Not>;
+  table[":BitShift"] = importBitShift;
+  table[":Mod"] = importMod;
+  table[":IsInf"] = importIsInf;
+  table[":Softplus"] = importSoftplus;
+  table[":Mish"] = importSoftplus;
+  table[":ThresholdedRelu"] = importThresholdedRelu;
+  table[":Shrink"] = importShrink;
+  table[":Sign"] = importFunction<graph::Function::Sign>;
+  table[":Ceil"] = importFunction<graph::Function::Ceil>;
+  table[":Round"] = importFunction<graph::Function::Round>;
+  table[":Log"] = importFunction<graph::Function::Log>;
+  table[":Sin"] = importFunction<graph::Function::Sin>;
+  table[":Cos"] = importFunction<graph::Function::Cos>;
+  table[":Tan"] = importFunction<graph::Function::Tan>;
+  table[":Asin"] = importFunction<graph::Function::Asin>;
+  table[":Acos"] = importFunction<graph::Function::Acos>;
+  table[":Atan"] = importFunction<graph::Function::Atan>;
+  table[":Sinh"] = importFunction<graph::Function::Sinh>;
+  table[":Cosh"] = importFunction<graph::Function::Cosh>;
+  table[":Asinh"] = importFunction<graph::Function::Asinh>;
+  table[":Acosh"] = importFunction<graph::Function::Acosh>;
+  table[":Atanh"] = importFunction<graph::Function::Atanh>;
+
   table[":MatMul"] = importMatMul;
   table[":Gemm"] = importGemm;
   table[":ReduceSum"] = importReduce;
@@ -422,6 +588,7 @@ void addMathImports(ImportTable &table) {
   table[":ReduceL2"] = importNorm;
   table[":ReduceSumSquare"] = importNorm;
   table[":Softmax"] = importSoftmax;
+  table[":LogSoftmax"] = importSoftmax;
   table[":LayerNormalization"] = importLayerNormalization;
 }
 

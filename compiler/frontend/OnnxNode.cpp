@@ -317,7 +317,7 @@ mlir::Value Node::value(const Tensor &x) const {
   return entry.second;
 }
 
-void Node::checkResult(ElementKind kind, ArrayRef<int64_t> shape) const {
+void Node::checkResult(ElementKind kind, ArrayRef<int64_t> shape, bool anyElement) const {
   auto count = countTensorElements(std::vector<int64_t>(shape.begin(), shape.end()));
   if (shape.size() > kMaxRank)
     fail("the result would have " + Twine(shape.size()) + " dims, at most " + Twine(kMaxRank) + " are allowed");
@@ -325,15 +325,15 @@ void Node::checkResult(ElementKind kind, ArrayRef<int64_t> shape) const {
     fail("the result would have shape " + formatShape(shape) + ": at most 2^31 elements are allowed");
   if (*count == 0)
     inexpressible("the result has shape " + formatShape(shape) + ", no element");
-  if (!isGraphKind(kind))
+  if (anyElement ? isHostOnly(kind) : !isGraphKind(kind))
     inexpressible(Twine("element type ") + elementName(kind) + " is not supported");
 }
 
-void Node::verifyOp(mlir::Operation *op) const {
+void Node::verifyOp(mlir::Operation *op, bool anyElement) const {
   for (mlir::Value operand : op->getOperands()) {
     auto type = mlir::cast<mlir::RankedTensorType>(operand.getType());
     for (ElementKind kind : {ElementKind::F64, ElementKind::I16, ElementKind::U16, ElementKind::U32, ElementKind::U64})
-      if (type.getElementType() == mlirElementType(*op->getContext(), kind))
+      if (!anyElement && type.getElementType() == mlirElementType(*op->getContext(), kind))
         inexpressible(Twine("element type ") + elementName(kind) + " is not supported");
     if (type.getNumElements() == 0)
       fail("an input has shape " + formatShape(type.getShape()) + ": every dim must be at least 1");
@@ -552,9 +552,28 @@ Tensor Node::binary(BinaryKind kind, const Tensor &a, const Tensor &b) const {
     return create((graph::MinOp *)nullptr);
   case BinaryKind::Max:
     return create((graph::MaxOp *)nullptr);
-  default:
-    llvm_unreachable("no graph op for this binary operator");
   }
+  llvm_unreachable("a binary operator of no kind");
+}
+
+Tensor Node::elementwise(graph::Function function, ArrayRef<Tensor> x) const {
+  assert(x.size() == graph::ElementwiseOp::arityOf(function) && "a function has its operands");
+  const Tensor &number = x.back();
+  const size_t first = function == graph::Function::Select ? 1 : 0;
+  if (first && x[0].kind != ElementKind::Bool)
+    fail(Twine("the condition is of ") + elementName(x[0].kind) + ", expected bool");
+  llvm::SmallVector<mlir::Value> operands;
+  Shape shape;
+  for (auto [i, tensor] : llvm::enumerate(x)) {
+    if (i >= first)
+      requireSameType(number, tensor);
+    shape = i == 0 ? tensor.shape : check(graph::broadcastShapes(shape, tensor.shape));
+    operands.push_back(value(tensor));
+  }
+  if (!graph::ElementwiseOp::isDefinedFor(function, mlirElementType(*location.getContext(), number.kind)))
+    inexpressible(Twine("element type ") + elementName(number.kind) + " is not supported by this operator");
+  const ElementKind kind = graph::ElementwiseOp::isPredicate(function) ? ElementKind::Bool : number.kind;
+  return emit<graph::ElementwiseOp>(kind, shape, function, operands);
 }
 
 Tensor Node::cast(const Tensor &x, ElementKind kind) const {

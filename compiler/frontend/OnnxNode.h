@@ -12,6 +12,7 @@
 #include "compiler/graph/ConstantBudget.h"
 #include "compiler/graph/Graph.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/Twine.h"
@@ -152,9 +153,9 @@ public:
 
   /// Creates and verifies an op with one result; of constants only, it is computed, and no op is left.
   template <typename OpT, typename... Args> Tensor emit(ElementKind kind, llvm::ArrayRef<int64_t> shape, Args &&...args) const {
-    checkResult(kind, shape);
+    checkResult(kind, shape, takesAnyElement<OpT>);
     auto op = functionBuilder.ops.create<OpT>(location, tensorType(kind, shape), std::forward<Args>(args)...);
-    verifyOp(op);
+    verifyOp(op, takesAnyElement<OpT>);
     return fold(op, kind, shape);
   }
   template <typename OpT> Tensor emitUnary(const Tensor &x) const { return emit<OpT>(x.kind, x.shape, value(x)); }
@@ -176,6 +177,8 @@ public:
   Tensor concat(llvm::ArrayRef<Tensor> inputs, int64_t axis) const;
   /// One of Add, Sub, Mul, Div, Min, Max.
   Tensor binary(BinaryKind kind, const Tensor &a, const Tensor &b) const;
+  /// graph.elementwise; inexpressible where the function is not one of such elements.
+  Tensor elementwise(graph::Function function, llvm::ArrayRef<Tensor> x) const;
   Tensor cast(const Tensor &x, ElementKind kind) const;
   /// What the model's Cast to `kind` gives: rounded to that type, whatever it is imported as.
   Tensor convert(const Tensor &x, ElementKind kind) const;
@@ -183,8 +186,13 @@ public:
 
 private:
   const onnx::AttributeProto *findAttr(llvm::StringRef name, int type);
-  void checkResult(ElementKind kind, llvm::ArrayRef<int64_t> shape) const;
-  void verifyOp(mlir::Operation *op) const;
+  /// Whether elements of OpT may be of types that the accelerator has not.
+  template <typename OpT>
+  static constexpr bool takesAnyElement =
+      llvm::is_one_of<OpT, graph::ElementwiseOp, graph::CastOp, graph::GatherOp, graph::ReshapeOp, graph::TransposeOp, graph::SliceOp,
+                      graph::ConcatOp>::value;
+  void checkResult(ElementKind kind, llvm::ArrayRef<int64_t> shape, bool anyElement) const;
+  void verifyOp(mlir::Operation *op, bool anyElement) const;
   /// The result of `op`: computed, where its operands are constants. Quantised constants stay so: their dequantize op tells later passes.
   Tensor fold(mlir::Operation *op, ElementKind kind, llvm::ArrayRef<int64_t> shape) const;
 

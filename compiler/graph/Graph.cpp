@@ -5,9 +5,14 @@
 #include "compiler/graph/GraphShapes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include <cmath>
 
 #include "compiler/graph/GraphOpsDialect.cpp.inc"
+#include "compiler/graph/GraphOpsEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/graph/GraphOpsAttrs.cpp.inc"
 
 #define GET_OP_CLASSES
 #include "compiler/graph/GraphOps.cpp.inc"
@@ -20,6 +25,10 @@ void GraphDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/graph/GraphOps.cpp.inc"
+      >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "compiler/graph/GraphOpsAttrs.cpp.inc"
       >();
 }
 
@@ -87,6 +96,88 @@ LogicalResult MulOp::verify() { return verifyBinary(*this); }
 LogicalResult DivOp::verify() { return verifyBinary(*this); }
 LogicalResult MinOp::verify() { return verifyBinary(*this); }
 LogicalResult MaxOp::verify() { return verifyBinary(*this); }
+
+unsigned ElementwiseOp::arityOf(Function function) {
+  switch (function) {
+  case Function::Select:
+    return 3;
+  case Function::Equal:
+  case Function::Less:
+  case Function::LessOrEqual:
+  case Function::Greater:
+  case Function::GreaterOrEqual:
+  case Function::And:
+  case Function::Or:
+  case Function::Xor:
+  case Function::ShiftLeft:
+  case Function::ShiftRight:
+  case Function::Mod:
+  case Function::Fmod:
+  case Function::Pow:
+    return 2;
+  default:
+    return 1;
+  }
+}
+
+bool ElementwiseOp::isPredicate(Function function) {
+  return function <= Function::IsNan;
+}
+
+bool ElementwiseOp::isDefinedFor(Function function, Type type) {
+  const bool isFloat = isa<FloatType>(type), isBool = type.isInteger(1);
+  switch (function) {
+  case Function::Equal:
+  case Function::Select:
+    return true;
+  case Function::Less:
+  case Function::LessOrEqual:
+  case Function::Greater:
+  case Function::GreaterOrEqual:
+  case Function::Fmod:
+  case Function::Sign:
+    return !isBool;
+  case Function::And:
+  case Function::Or:
+  case Function::Xor:
+  case Function::Not:
+    return !isFloat;
+  case Function::ShiftLeft:
+  case Function::ShiftRight:
+    return type.isUnsignedInteger();
+  case Function::Mod:
+    return !isFloat && !isBool;
+  default:
+    return isFloat;
+  }
+}
+
+LogicalResult ElementwiseOp::verify() {
+  const Function function = getFunction();
+  const StringRef name = stringifyFunction(function);
+  if (getX().size() != arityOf(function))
+    return emitOpError() << name << " has " << getX().size() << " operands, expected " << arityOf(function);
+  ValueRange numbers = getX();
+  if (function == Function::Select) {
+    if (!elementOf(numbers.front()).isInteger(1))
+      return emitOpError() << "the condition is of " << elementOf(numbers.front()) << ", expected i1";
+    numbers = numbers.drop_front();
+  }
+  Type type = elementOf(numbers.front());
+  for (Value number : numbers)
+    if (elementOf(number) != type)
+      return emitOpError() << "operands are of " << type << " and " << elementOf(number) << ", expected one type";
+  if (!isDefinedFor(function, type))
+    return emitOpError() << name << " is not defined for elements of " << type;
+  Type result = isPredicate(function) ? IntegerType::get(getContext(), 1) : type;
+  if (elementOf(getY()) != result)
+    return emitOpError() << "result is of " << elementOf(getY()) << ", expected " << result;
+  llvm::Expected<Shape> shape = Shape(shapeOf(getX().front()));
+  for (Value number : getX().drop_front())
+    if (shape)
+      shape = broadcastShapes(*shape, shapeOf(number));
+  return verifyShape(*this, std::move(shape));
+}
 
 /// The parts of the two convolutions that agree.
 template <typename OpT> static LogicalResult verifyConv(OpT op) {
@@ -176,6 +267,16 @@ LogicalResult RequantizeOp::verify() {
     if (failed(verifyScale(*this, "multipliers", multiplier)))
       return failure();
   return success();
+}
+
+LogicalResult GatherOp::verify() {
+  ArrayRef<int64_t> x = shapeOf(getX()), indices = shapeOf(getIndices());
+  if (x.size() != 3 || indices.size() != 3 || (indices[0] != 1 && indices[0] != x[0]) || (indices[2] != 1 && indices[2] != x[2]))
+    return emitOpError() << "x has shape " << formatShape(x) << " and indices " << formatShape(indices)
+                         << ", expected [O, N, I] and [O or 1, K, I or 1]";
+  if (elementOf(getX()) != elementOf(getY()))
+    return emitOpError() << "x is of " << elementOf(getX()) << ", the result of " << elementOf(getY()) << ", expected one type";
+  return verifyShape(*this, Shape{x[0], indices[1], x[2]});
 }
 
 LogicalResult CastOp::verify() {

@@ -16,6 +16,10 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "compiler/graph/GraphOpsDialect.h.inc"
+#include "compiler/graph/GraphOpsEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/graph/GraphOpsAttrs.h.inc"
 
 #define GET_OP_CLASSES
 #include "compiler/graph/GraphOps.h.inc"

@@ -18,8 +18,10 @@ def Graph_Dialect : Dialect {
     name in the attribute `graph.name`. Weights are `graph.constant`. What differs between versions of ONNX has been resolved
     by the importer: attributes stand for inputs that must be constant, paddings are explicit, axes are not negative.
 
-    Element types: f32, bf16, f16, i8 (ONNX int8), ui8 (uint8), i32, i64, i1.
+    Element types: f32, bf16, f16, i8 (ONNX int8), ui8 (uint8), i32, i64, i1; where no arithmetic of the accelerator is meant, also f64,
+    i16, ui16, ui32 and ui64.
   }];
+  let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;
 }
 

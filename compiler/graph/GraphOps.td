@@ -9,6 +9,7 @@
 
 include "compiler/graph/GraphDialect.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/EnumAttr.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
@@ -22,6 +23,8 @@ def Graph_Int8 : StaticShapeTensorOf<[I8, UI<8>]>;
 def Graph_I32 : StaticShapeTensorOf<[I32]>;
 def Graph_Number : StaticShapeTensorOf<[F32, BF16, F16, I8, UI<8>, I32, I64]>;
 def Graph_Tensor : StaticShapeTensorOf<[F32, BF16, F16, I8, UI<8>, I32, I64, I1]>;
+/// What ops without arithmetic of the accelerator take: what ONNX calls a number, and bool.
+def Graph_Element : StaticShapeTensorOf<[F32, BF16, F16, F64, I8, UI<8>, I16, UI<16>, I32, UI<32>, I64, UI<64>, I1]>;
 /// What an op that runs nowhere yet may produce: every element type ONNX and MLIR share.
 def Graph_AnyTensor : StaticShapeTensorOf<[AnyFloat, AnyInteger, AnyComplex]>;
 
@@ -149,8 +152,8 @@ def Graph_DequantizeOp : Graph_Op<"dequantize"> {
 def Graph_CastOp : Graph_Op<"cast"> {
   let summary = "conversion of the element type as ONNX Cast does it";
   let description = "To bool: x != 0. From float to an integer: towards zero. To a float: rne.";
-  let arguments = (ins Graph_Tensor:$x);
-  let results = (outs Graph_Tensor:$y);
+  let arguments = (ins Graph_Element:$x);
+  let results = (outs Graph_Element:$y);
   let hasVerifier = 1;
 }
 
@@ -184,6 +187,73 @@ def Graph_HardSigmoidOp : Graph_FloatUnaryOp<"hard_sigmoid", "max(0, min(1, alph
 }
 def Graph_LeakyReluOp : Graph_FloatUnaryOp<"leaky_relu", "x < 0 ? alpha * x : x"> {
   let arguments = (ins Graph_Float:$x, F32Attr:$alpha);
+}
+
+/// Functions of numbers at one place. Without a note: of floats, of any ONNX type of 16 bits and more.
+class Graph_Function<string name, int value, string text> : I32EnumAttrCase<name, value, text>;
+def Graph_FunctionEnum : I32EnumAttr<"Function", "a function of the numbers at one place", [
+    // To i1, of numbers; equal of i1, too.
+    Graph_Function<"Equal", 0, "equal">,
+    Graph_Function<"Less", 1, "less">,
+    Graph_Function<"LessOrEqual", 2, "less_or_equal">,
+    Graph_Function<"Greater", 3, "greater">,
+    Graph_Function<"GreaterOrEqual", 4, "greater_or_equal">,
+    // To i1, of floats.
+    Graph_Function<"IsNan", 5, "is_nan">,
+    // Of i1 and, bit by bit, of integers.
+    Graph_Function<"And", 6, "and">,
+    Graph_Function<"Or", 7, "or">,
+    Graph_Function<"Xor", 8, "xor">,
+    Graph_Function<"Not", 9, "not">,
+    // Of unsigned integers: bits that are shifted by the width or more are gone.
+    Graph_Function<"ShiftLeft", 10, "shift_left">,
+    Graph_Function<"ShiftRight", 11, "shift_right">,
+    // A condition of i1 and two tensors of any type.
+    Graph_Function<"Select", 12, "select">,
+    // The remainder with the sign of the divisor, of integers, and with that of the dividend, of numbers. Integers: that by 0 is 0.
+    Graph_Function<"Mod", 13, "mod">,
+    Graph_Function<"Fmod", 14, "fmod">,
+    Graph_Function<"Pow", 15, "pow">,
+    // Of numbers: -1, 0 or 1, and NaN of NaN.
+    Graph_Function<"Sign", 16, "sign">,
+    Graph_Function<"Ceil", 17, "ceil">,
+    Graph_Function<"Round", 18, "round">, // ties to even
+    Graph_Function<"Log", 19, "log">,
+    Graph_Function<"Log1p", 20, "log1p">, // log(1 + x)
+    Graph_Function<"Sin", 21, "sin">,
+    Graph_Function<"Cos", 22, "cos">,
+    Graph_Function<"Tan", 23, "tan">,
+    Graph_Function<"Asin", 24, "asin">,
+    Graph_Function<"Acos", 25, "acos">,
+    Graph_Function<"Atan", 26, "atan">,
+    Graph_Function<"Sinh", 27, "sinh">,
+    Graph_Function<"Cosh", 28, "cosh">,
+    Graph_Function<"Asinh", 29, "asinh">,
+    Graph_Function<"Acosh", 30, "acosh">,
+    Graph_Function<"Atanh", 31, "atanh">]> {
+  let cppNamespace = "::tw::graph";
+  let genSpecializedAttr = 0;
+}
+def Graph_FunctionAttr : EnumAttr<Graph_Dialect, Graph_FunctionEnum, "function">;
+
+def Graph_ElementwiseOp : Graph_Op<"elementwise"> {
+  let summary = "a function of the numbers at one place";
+  let description = [{
+    numpy broadcasting. The operands have one element type, but for the condition of a selection; that is the result's too, or i1 where
+    the function compares. The accelerator has none of these functions.
+  }];
+  let arguments = (ins Graph_FunctionAttr:$function, Variadic<Graph_Element>:$x);
+  let results = (outs Graph_Element:$y);
+  let assemblyFormat = "$function $x attr-dict `:` functional-type($x, $y)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Operands of the function.
+    static unsigned arityOf(Function function);
+    /// Whether its result is i1, whatever its operands are.
+    static bool isPredicate(Function function);
+    /// Whether it is a function of elements of `type`; of a selection, those that are selected.
+    static bool isDefinedFor(Function function, mlir::Type type);
+  }];
 }
 
 //===----------------------------------------------------------------------===//
@@ -248,29 +318,29 @@ def Graph_AveragePoolOp : Graph_Op<"average_pool", [SameOperandsAndResultElement
 
 def Graph_ConcatOp : Graph_Op<"concat"> {
   let summary = "the inputs one behind the other along `axis`";
-  let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$axis);
-  let results = (outs Graph_Tensor:$y);
+  let arguments = (ins Variadic<Graph_Element>:$inputs, I64Attr:$axis);
+  let results = (outs Graph_Element:$y);
   let hasVerifier = 1;
 }
 
 def Graph_ReshapeOp : Graph_Op<"reshape"> {
   let summary = "the same elements in row-major order under the result's shape";
-  let arguments = (ins Graph_Tensor:$x);
-  let results = (outs Graph_Tensor:$y);
+  let arguments = (ins Graph_Element:$x);
+  let results = (outs Graph_Element:$y);
   let hasVerifier = 1;
 }
 
 def Graph_TransposeOp : Graph_Op<"transpose"> {
   let summary = "dim i of y is dim perm[i] of x";
-  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$perm);
-  let results = (outs Graph_Tensor:$y);
+  let arguments = (ins Graph_Element:$x, DenseI64ArrayAttr:$perm);
+  let results = (outs Graph_Element:$y);
   let hasVerifier = 1;
 }
 
 def Graph_SliceOp : Graph_Op<"slice"> {
   let summary = "y[i] = x[starts + i * steps]; steps may be negative, sizes are the result's";
-  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$steps);
-  let results = (outs Graph_Tensor:$y);
+  let arguments = (ins Graph_Element:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$steps);
+  let results = (outs Graph_Element:$y);
   let hasVerifier = 1;
 }
 
@@ -278,6 +348,17 @@ def Graph_PadOp : Graph_Op<"pad"> {
   let summary = "x with `low` elements of `value` before and `high` behind, per dim";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high, TypedAttrInterface:$value);
   let results = (outs Graph_Tensor:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_GatherOp : Graph_Op<"gather"> {
+  let summary = "y[o, k, i] = x[o, indices[o, k, i], i]";
+  let description = [{
+    x [O, N, I], indices [O or 1, K, I or 1], y [O, K, I]. An index that is negative counts from the end; one outside of the dim, the model's
+    fault, reads the element next to it.
+  }];
+  let arguments = (ins Graph_Element:$x, StaticShapeTensorOf<[I32, I64]>:$indices);
+  let results = (outs Graph_Element:$y);
   let hasVerifier = 1;
 }
 

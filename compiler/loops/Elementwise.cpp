@@ -154,9 +154,250 @@ static Value emitIntegerUnary(OpBuilder &b, Location loc, Operation *op, Value x
       });
 }
 
+//===----------------------------------------------------------------------===//
+// Functions and conversions that the accelerator has not
+//===----------------------------------------------------------------------===//
+
+/// Whether the numbers of `type` are the accelerator's, too.
+static bool isCommonType(Type type) {
+  return type.isF32() || type.isBF16() || type.isF16() || type.isInteger(1) || type.isInteger(8) ||
+         ((type.isInteger(32) || type.isInteger(64)) && !type.isUnsignedInteger());
+}
+
+static bool isUnsignedType(Type type) { return type.isUnsignedInteger() || type.isInteger(1); }
+
+/// A float as what it is computed in: f64 stays, the rest is f32.
+static Value toReal(OpBuilder &b, Location loc, Scalar x) { return x.type.isF64() ? x.value : toF32(b, loc, x); }
+
+static Value realConstant(OpBuilder &b, Location loc, Type type, double value) {
+  return b.create<arith::ConstantOp>(loc, b.getFloatAttr(type, value));
+}
+
+/// An f64 as an f32 that rounds further as the f64 does: what is not exact has its last bit set.
+static Value toOddF32(OpBuilder &b, Location loc, Value x) {
+  Value rounded = b.create<arith::TruncFOp>(loc, b.getF32Type(), x), back = b.create<arith::ExtFOp>(loc, x.getType(), rounded);
+  Value bits = b.create<arith::BitcastOp>(loc, b.getI32Type(), rounded);
+  Value isAbove = b.create<arith::CmpFOp>(loc, arith::CmpFPredicate::OGT, b.create<math::AbsFOp>(loc, back),
+                                          b.create<math::AbsFOp>(loc, x));
+  Value one = integerConstant(b, loc, 1);
+  Value below = b.create<arith::SelectOp>(loc, isAbove, b.create<arith::SubIOp>(loc, bits, one), bits);
+  Value isInexact = b.create<arith::CmpFOp>(loc, arith::CmpFPredicate::ONE, back, x);
+  bits = b.create<arith::SelectOp>(loc, isInexact, b.create<arith::OrIOp>(loc, below, one), bits);
+  return b.create<arith::BitcastOp>(loc, b.getF32Type(), bits);
+}
+
+/// A float as the low bits of the integer towards zero, which is kept within 64 bits; NaN is 0.
+static Value toIntegerBits(OpBuilder &b, Location loc, Value x, bool isUnsigned64) {
+  using P = arith::CmpFPredicate;
+  Type type = x.getType(), i64 = b.getI64Type();
+  auto real = [&](double value) { return realConstant(b, loc, type, value); };
+  auto compare = [&](P predicate, double value) -> Value { return b.create<arith::CmpFOp>(loc, predicate, x, real(value)); };
+  auto integer = [&](int64_t value) { return integerConstant(b, loc, value, 64); };
+  auto select = [&](Value condition, Value yes, Value no) -> Value { return b.create<arith::SelectOp>(loc, condition, yes, no); };
+  Value isLow = compare(P::OLT, -0x1p63), isHigh = compare(P::OGE, 0x1p63), isNumber = compare(P::ORD, 0);
+  Value isOutside = b.create<arith::OrIOp>(loc, isLow, isHigh);
+  Value safe = select(isOutside, real(0), select(isNumber, x, real(0)));
+  Value result = b.create<arith::FPToSIOp>(loc, i64, safe);
+  result = select(isLow, integer(INT64_MIN), result);
+  if (!isUnsigned64)
+    return select(isHigh, integer(INT64_MAX), result);
+  Value isHuge = compare(P::OGE, 0x1p64);
+  Value rest = b.create<arith::SubFOp>(loc, x, real(0x1p63));
+  Value upper = b.create<arith::FPToSIOp>(loc, i64, select(isHuge, real(0), select(isHigh, rest, real(0))));
+  upper = b.create<arith::AddIOp>(loc, upper, integer(INT64_MIN));
+  return select(isHuge, integer(-1), select(isHigh, upper, result));
+}
+
+/// A conversion from or to a type that the accelerator has not.
+static Value emitHostCast(OpBuilder &b, Location loc, Scalar x, Type to) {
+  Type storage = storageType(to);
+  if (isa<FloatType>(x.type)) {
+    Value real = toReal(b, loc, x);
+    if (to.isInteger(1))
+      return b.create<arith::CmpFOp>(loc, arith::CmpFPredicate::UNE, real, realConstant(b, loc, real.getType(), 0));
+    if (!isa<FloatType>(to))
+      return fromWide(b, loc, toIntegerBits(b, loc, real, to.isInteger(64) && to.isUnsignedInteger()), to);
+    if (to.isF64())
+      return b.create<arith::ExtFOp>(loc, to, real);
+    if (to.isF32())
+      return b.create<arith::TruncFOp>(loc, to, real);
+    return fromF32(b, loc, toOddF32(b, loc, real), to);
+  }
+  if (auto floating = dyn_cast<FloatType>(to)) {
+    Value integer = x.value;
+    Type wide = to.isF64() || to.isF32() ? to : b.getF64Type();
+    if (x.type.isInteger(64) && wide != to) {
+      // 53 bits are exact in an f64; what is below them shows in the last one. Precondition: the integer is unsigned.
+      auto constant = [&](int64_t value) { return integerConstant(b, loc, value, 64); };
+      auto isNotZero = [&](Value value) -> Value {
+        return b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::ne, value, constant(0));
+      };
+      Value high = b.create<arith::AndIOp>(loc, integer, constant(~int64_t(0x7ff)));
+      Value low = b.create<arith::AndIOp>(loc, integer, constant(0x7ff));
+      Value odd = b.create<arith::OrIOp>(loc, high, b.create<arith::SelectOp>(loc, isNotZero(low), constant(0x800), constant(0)));
+      integer = b.create<arith::SelectOp>(loc, isNotZero(b.create<arith::ShRUIOp>(loc, integer, constant(53))), odd, integer);
+    }
+    Value real = isUnsignedType(x.type) ? b.create<arith::UIToFPOp>(loc, wide, integer).getResult()
+                                        : b.create<arith::SIToFPOp>(loc, wide, integer);
+    return wide == to ? real : fromF32(b, loc, toOddF32(b, loc, real), floating);
+  }
+  const unsigned fromWidth = x.type.getIntOrFloatBitWidth(), toWidth = to.getIntOrFloatBitWidth();
+  if (to.isInteger(1))
+    return b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::ne, x.value, integerConstant(b, loc, 0, fromWidth));
+  if (toWidth == fromWidth)
+    return x.value;
+  if (toWidth < fromWidth)
+    return b.create<arith::TruncIOp>(loc, storage, x.value);
+  return isUnsignedType(x.type) ? b.create<arith::ExtUIOp>(loc, storage, x.value).getResult()
+                                : b.create<arith::ExtSIOp>(loc, storage, x.value);
+}
+
+static Value emitComparison(OpBuilder &b, Location loc, Function function, Type type, Value x, Value y) {
+  using F = arith::CmpFPredicate;
+  using I = arith::CmpIPredicate;
+  auto compare = [&](F ofFloats, I ofSigned, I ofUnsigned) -> Value {
+    if (isa<FloatType>(type))
+      return b.create<arith::CmpFOp>(loc, ofFloats, x, y);
+    return b.create<arith::CmpIOp>(loc, isUnsignedType(type) ? ofUnsigned : ofSigned, x, y);
+  };
+  switch (function) {
+  case Function::Less:
+    return compare(F::OLT, I::slt, I::ult);
+  case Function::LessOrEqual:
+    return compare(F::OLE, I::sle, I::ule);
+  case Function::Greater:
+    return compare(F::OGT, I::sgt, I::ugt);
+  case Function::GreaterOrEqual:
+    return compare(F::OGE, I::sge, I::uge);
+  default:
+    return compare(F::OEQ, I::eq, I::eq);
+  }
+}
+
+/// Functions of floats, as f32 or f64.
+static Value emitRealFunction(OpBuilder &b, Location loc, Function function, ValueRange x) {
+  auto apply = [&](auto *op) -> Value { return b.create<std::remove_pointer_t<decltype(op)>>(loc, x[0].getType(), x); };
+  switch (function) {
+  case Function::Fmod:
+    return apply((arith::RemFOp *)nullptr);
+  case Function::Pow:
+    return apply((math::PowFOp *)nullptr);
+  case Function::Ceil:
+    return apply((math::CeilOp *)nullptr);
+  case Function::Round:
+    return apply((math::RoundEvenOp *)nullptr);
+  case Function::Log:
+    return apply((math::LogOp *)nullptr);
+  case Function::Log1p:
+    return apply((math::Log1pOp *)nullptr);
+  case Function::Sin:
+    return apply((math::SinOp *)nullptr);
+  case Function::Cos:
+    return apply((math::CosOp *)nullptr);
+  case Function::Tan:
+    return apply((math::TanOp *)nullptr);
+  case Function::Asin:
+    return apply((math::AsinOp *)nullptr);
+  case Function::Acos:
+    return apply((math::AcosOp *)nullptr);
+  case Function::Atan:
+    return apply((math::AtanOp *)nullptr);
+  case Function::Sinh:
+    return apply((math::SinhOp *)nullptr);
+  case Function::Cosh:
+    return apply((math::CoshOp *)nullptr);
+  case Function::Asinh:
+    return apply((math::AsinhOp *)nullptr);
+  case Function::Acosh:
+    return apply((math::AcoshOp *)nullptr);
+  case Function::Atanh:
+    return apply((math::AtanhOp *)nullptr);
+  default:
+    llvm_unreachable("no function of floats alone");
+  }
+}
+
+/// -1, 0 or 1; a NaN stays one.
+static Value emitSign(OpBuilder &b, Location loc, Type type, Value x) {
+  auto constant = [&](int64_t value) -> Value {
+    if (isa<FloatType>(type))
+      return realConstant(b, loc, x.getType(), double(value));
+    return integerConstant(b, loc, value, type.getIntOrFloatBitWidth());
+  };
+  auto select = [&](Function function, int64_t value, Value otherwise) -> Value {
+    return b.create<arith::SelectOp>(loc, emitComparison(b, loc, function, type, x, constant(0)), constant(value), otherwise);
+  };
+  Value y = select(Function::Equal, 0, x);
+  if (!isUnsignedType(type))
+    y = select(Function::Less, -1, y);
+  return select(Function::Greater, 1, y);
+}
+
+/// Functions of integers and i1, in the width that they have.
+static Value emitIntegerFunction(OpBuilder &b, Location loc, Function function, Type type, ValueRange x) {
+  const unsigned width = type.getIntOrFloatBitWidth();
+  auto constant = [&](int64_t value) -> Value {
+    return b.create<arith::ConstantOp>(loc, b.getIntegerAttr(b.getIntegerType(width), APInt(width, uint64_t(value))));
+  };
+  auto compare = [&](arith::CmpIPredicate predicate, Value y, Value z) -> Value {
+    return b.create<arith::CmpIOp>(loc, predicate, y, z);
+  };
+  switch (function) {
+  case Function::And:
+    return b.create<arith::AndIOp>(loc, x[0], x[1]);
+  case Function::Or:
+    return b.create<arith::OrIOp>(loc, x[0], x[1]);
+  case Function::Xor:
+    return b.create<arith::XOrIOp>(loc, x[0], x[1]);
+  case Function::Not:
+    return b.create<arith::XOrIOp>(loc, x[0], constant(-1));
+  case Function::ShiftLeft:
+  case Function::ShiftRight: {
+    Value shifted = function == Function::ShiftLeft ? b.create<arith::ShLIOp>(loc, x[0], x[1]).getResult()
+                                                    : b.create<arith::ShRUIOp>(loc, x[0], x[1]);
+    return b.create<arith::SelectOp>(loc, compare(arith::CmpIPredicate::ult, x[1], constant(width)), shifted, constant(0));
+  }
+  case Function::Mod:
+  case Function::Fmod: {
+    if (isUnsignedType(type))
+      return b.create<arith::RemUIOp>(loc, x[0], x[1]);
+    Value remainder = b.create<arith::RemSIOp>(loc, x[0], x[1]);
+    if (function == Function::Fmod)
+      return remainder;
+    // Other than 0, it has the sign of the dividend.
+    Value isOther = compare(arith::CmpIPredicate::slt, b.create<arith::XOrIOp>(loc, remainder, x[1]), constant(0));
+    Value moves = b.create<arith::AndIOp>(loc, isOther, compare(arith::CmpIPredicate::ne, remainder, constant(0)));
+    return b.create<arith::SelectOp>(loc, moves, b.create<arith::AddIOp>(loc, remainder, x[1]), remainder);
+  }
+  default:
+    llvm_unreachable("no function of integers");
+  }
+}
+
+static Value emitFunction(OpBuilder &b, ElementwiseOp op, ArrayRef<Scalar> x) {
+  Location loc = op.getLoc();
+  const Function function = op.getFunction();
+  if (function == Function::Select)
+    return b.create<arith::SelectOp>(loc, x[0].value, x[1].value, x[2].value);
+  Type type = x[0].type, result = elementOf(op.getY());
+  SmallVector<Value> numbers;
+  for (Scalar number : x)
+    numbers.push_back(isa<FloatType>(type) ? toReal(b, loc, number) : number.value);
+  if (function == Function::IsNan)
+    return b.create<arith::CmpFOp>(loc, arith::CmpFPredicate::UNO, numbers[0], numbers[0]);
+  if (ElementwiseOp::isPredicate(function))
+    return emitComparison(b, loc, function, type, numbers[0], numbers[1]);
+  Value y = function == Function::Sign   ? emitSign(b, loc, type, numbers[0])
+            : isa<FloatType>(type)       ? emitRealFunction(b, loc, function, numbers)
+                                         : emitIntegerFunction(b, loc, function, type, numbers);
+  return isa<FloatType>(type) && !result.isF64() ? fromF32(b, loc, y, result) : y;
+}
+
 static Value emitCast(OpBuilder &b, Location loc, Scalar x, Type to) {
   if (x.type == to)
     return x.value;
+  if (!isCommonType(x.type) || !isCommonType(to))
+    return emitHostCast(b, loc, x, to);
   if (isa<FloatType>(x.type)) {
     Value wide = toF32(b, loc, x);
     if (isa<FloatType>(to))
@@ -283,6 +524,8 @@ Value emitScalar(OpBuilder &b, Operation *op, ArrayRef<Scalar> operands, const C
   Type type = elementOf(op->getResult(0));
   if (auto cast = dyn_cast<CastOp>(op))
     return emitCast(b, loc, operands[0], type);
+  if (auto elementwise = dyn_cast<ElementwiseOp>(op))
+    return emitFunction(b, elementwise, operands);
   if (auto requantize = dyn_cast<RequantizeOp>(op))
     return emitRequantize(b, requantize, operands[0], perChannel, bounds);
   if (auto quantize = dyn_cast<QuantizeOp>(op))

@@ -458,6 +458,7 @@ private:
         })
         .Case([&](SliceOp slice) { return lowerSlice(slice); })
         .Case([&](PadOp pad) { return lowerPad(pad); })
+        .Case([&](GatherOp gather) { return lowerGather(gather); })
         .Default([](Operation *op) -> FailureOr<Value> { return op->emitOpError() << "has no lowering in this form"; });
   }
 
@@ -756,6 +757,10 @@ private:
   Value oneNumber(OpBuilder &inner, Location loc, Value constant) {
     ElementsAttr elements = constantOf(constant);
     Type type = elements.getElementType();
+    if (type.isF64()) {
+      auto dense = isa<DenseElementsAttr>(elements) ? cast<DenseElementsAttr>(elements) : reshapeConstant(elements, shapeOf(constant));
+      return inner.create<arith::ConstantOp>(loc, cast<TypedAttr>(*dense.getValues<Attribute>().begin()));
+    }
     if (isa<FloatType>(type))
       return inner.create<arith::ConstantOp>(loc, inner.getFloatAttr(type, *splatFloat(constant)));
     int64_t value = readIntegers(elements).front();
@@ -1226,6 +1231,33 @@ private:
     return generic(loc, {touched}, empty(loc, shape, elementOf(op.getY())),
                    {map(shape.size(), exprs), builder.getMultiDimIdentityMap(shape.size())}, iterators(shape.size(), 0),
                    [](OpBuilder &, Location, ValueRange arguments) { return arguments[0]; });
+  }
+
+  FailureOr<Value> lowerGather(GatherOp op) {
+    Location loc = op.getLoc();
+    FailureOr<Value> x = lower(op.getX()), indices = lower(op.getIndices());
+    if (failed(x) || failed(indices))
+      return failure();
+    ArrayRef<int64_t> shape = shapeOf(op.getY());
+    const int64_t extent = shapeOf(op.getX())[1];
+    if (auto argument = dyn_cast<BlockArgument>(op.getIndices()))
+      kernel.setArgAttr(argument.getArgNumber(), kIndexExtentAttr, builder.getI64IntegerAttr(extent));
+    return generic(loc, {*indices}, empty(loc, shape, elementOf(op.getY())),
+                   {broadcastMap(shapeOf(op.getIndices()), shape), builder.getMultiDimIdentityMap(3)}, iterators(3, 0),
+                   [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
+                     auto constant = [&](int64_t value) { return integerConstant(inner, where, value, 64); };
+                     Value place = arguments[0];
+                     if (!place.getType().isInteger(64))
+                       place = inner.create<arith::ExtSIOp>(where, inner.getI64Type(), place);
+                     Value isNegative = inner.create<arith::CmpIOp>(where, arith::CmpIPredicate::slt, place, constant(0));
+                     Value fromEnd = inner.create<arith::AddIOp>(where, place, constant(extent));
+                     place = inner.create<arith::SelectOp>(where, isNegative, fromEnd, place);
+                     place = inner.create<arith::MaxSIOp>(where, place, constant(0));
+                     place = inner.create<arith::MinSIOp>(where, place, constant(extent - 1));
+                     Value index = inner.create<arith::IndexCastOp>(where, inner.getIndexType(), place);
+                     Value outer = inner.create<linalg::IndexOp>(where, 0), last = inner.create<linalg::IndexOp>(where, 2);
+                     return inner.create<tensor::ExtractOp>(where, *x, ValueRange{outer, index, last});
+                   });
   }
 
   FailureOr<Value> lowerPad(PadOp op) {

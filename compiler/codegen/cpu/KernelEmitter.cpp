@@ -180,6 +180,7 @@ private:
   void emitWithoutPadding(Location loc, const LoopNest &nest, ArrayRef<PaddedLoops> padded);
   llvm::Error emitReturn(func::ReturnOp op);
   llvm::Expected<PendingNest> buildNest(linalg::GenericOp op);
+  llvm::Error addTables(linalg::GenericOp op, NestStage &stage, ArrayRef<int> loops, unsigned loopCount);
   llvm::Expected<NestOperand> operandOf(linalg::GenericOp op, OpOperand &use, ArrayRef<int> loops, unsigned loopCount);
   bool isElementwise(linalg::GenericOp op) const { return op.getNumLoops() == op.getNumParallelLoops(); }
   bool canFuse(linalg::GenericOp producer, linalg::GenericOp consumer) const;
@@ -388,6 +389,8 @@ llvm::Expected<PendingNest> KernelEmitter::buildNest(linalg::GenericOp op) {
       return errorAt(op, "reduces without using its accumulator, which the CPU target does not support");
     (isInit && nest.accumulates && !producer ? nest.inits : stage.inputs).push_back(operand);
   }
+  if (llvm::Error error = addTables(op, stage, loops, nest.sizes.size()))
+    return error;
   if (!isProduct)
     nest.stages.push_back(stage);
 
@@ -411,6 +414,41 @@ llvm::Expected<PendingNest> KernelEmitter::buildNest(linalg::GenericOp op) {
       nest.stores.push_back({static_cast<int>(nest.stages.size()) - 1, static_cast<unsigned>(index), *to});
     }
   return pending;
+}
+
+/// The tensors of which the body of `op` reads elements at computed places.
+llvm::Error KernelEmitter::addTables(linalg::GenericOp op, NestStage &stage, ArrayRef<int> loops, unsigned loopCount) {
+  for (auto extract : op.getBody()->getOps<tensor::ExtractOp>()) {
+    if (!isElementwise(op))
+      return errorAt(extract, "reads computed places in a reduction, which the CPU target does not support");
+    TensorView view = viewOf(extract.getTensor());
+    NestLookup lookup;
+    NestOperand table;
+    table.element = extract.getType();
+    table.strides.assign(loopCount, 0);
+    if (view.splat) {
+      TensorView filled = newBuffer(extract.getTensor().getType());
+      copy(op.getLoc(), view, filled);
+      wait();
+      view = filled;
+    }
+    if (!view.pointer)
+      return errorAt(extract, "reads elements of a tensor that nothing has written");
+    table.pointer = pointerTo(view);
+    table.isTable = true;
+    for (auto [index, distance] : llvm::zip(extract.getIndices(), view.strides)) {
+      if (auto loop = index.getDefiningOp<linalg::IndexOp>()) {
+        if (loops[loop.getDim()] >= 0)
+          table.strides[loops[loop.getDim()]] += distance;
+      } else {
+        lookup.places.emplace_back(index.getDefiningOp<arith::IndexCastOp>().getIn(), distance);
+      }
+    }
+    lookup.table = stage.inputs.size();
+    stage.inputs.push_back(table);
+    stage.lookups[extract] = std::move(lookup);
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error KernelEmitter::emitGeneric(linalg::GenericOp op) {
@@ -452,7 +490,7 @@ llvm::Error KernelEmitter::emitGeneric(linalg::GenericOp op) {
 /// iteration of `members` has written. A product does not fit in, as its factors may be packed, nor does what leaves out padding.
 std::optional<int> KernelEmitter::rowLoopOf(linalg::GenericOp op, int64_t rows,
                                             const llvm::SmallDenseSet<Value> &members) const {
-  if (op->getNumResults() != 1 || leftOut.count(op))
+  if (op->getNumResults() != 1 || leftOut.count(op) || !op.getBody()->getOps<tensor::ExtractOp>().empty())
     return std::nullopt;
   // What is emitted with a product of another group is a part of that.
   for (Value input : op.getDpsInputs())

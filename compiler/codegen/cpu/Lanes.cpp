@@ -4,7 +4,9 @@
 #include "compiler/codegen/cpu/Lanes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -12,8 +14,23 @@ using namespace mlir;
 
 namespace tw::cpu {
 
+/// tensor.extract at loops and integers, and what makes these indices.
+static bool isLookup(Operation &op) {
+  auto isIndex = [](Value value) {
+    auto cast = value.getDefiningOp<arith::IndexCastOp>();
+    return value.getDefiningOp<linalg::IndexOp>() || (cast && cast.getIn().getType().isInteger(64));
+  };
+  if (auto extract = dyn_cast<tensor::ExtractOp>(op))
+    return llvm::all_of(extract.getIndices(), isIndex);
+  return isa<linalg::IndexOp, arith::IndexCastOp>(op) && llvm::all_of(op.getUsers(), [](Operation *user) {
+           return isa<tensor::ExtractOp>(user);
+         });
+}
+
 bool isSupportedBody(Block &body, Operation *&offender) {
   for (Operation &op : body.without_terminator()) {
+    if (isLookup(op))
+      continue;
     bool known = isa<arith::ConstantOp>(op) || OpTrait::hasElementwiseMappableTraits(&op);
     auto isScalar = [](Type type) { return type.isIntOrFloat(); };
     if (!known || op.getNumRegions() || op.getNumResults() != 1 || !llvm::all_of(op.getResultTypes(), isScalar) ||
@@ -113,6 +130,19 @@ Value applyToLanes(OpBuilder &b, Operation &op, ArrayRef<Value> scalarsOrVectors
   }
   type = ofWidth(type);
   return b.create(loc, op.getName().getIdentifier(), operands, {type}, op.getAttrDictionary().getValue())->getResult(0);
+}
+
+Value logarithm(OpBuilder &b, Location loc, Value x) {
+  auto vector = dyn_cast<VectorType>(x.getType());
+  auto real = [&](float value) {
+    return toWidth(b, loc, b.create<arith::ConstantOp>(loc, b.getF32FloatAttr(value)), vector ? vector.getNumElements() : 1);
+  };
+  // The polynomial is one of normal numbers: others are scaled.
+  Value zero = real(0);
+  Value isSmall = b.create<arith::CmpFOp>(loc, arith::CmpFPredicate::OLT, x, real(0x1p-126f));
+  Value scaled = b.create<arith::SelectOp>(loc, isSmall, b.create<arith::MulFOp>(loc, x, real(0x1p23f)), x);
+  Value shift = b.create<arith::SelectOp>(loc, isSmall, real(15.9423847f), zero); // 23 * ln 2
+  return b.create<arith::SubFOp>(loc, b.create<math::LogOp>(loc, scaled), shift);
 }
 
 Value exponential(OpBuilder &b, Location loc, Value x, const CpuMachine &machine) {

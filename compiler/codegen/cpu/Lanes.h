@@ -12,7 +12,8 @@
 
 namespace tw::cpu {
 
-/// Whether a body consists of ops that applyToLanes knows; otherwise `offender` is the first that it does not.
+/// Whether a body consists of ops that applyToLanes knows, and of tensor.extract, whose indices are loops (linalg.index) or one integer of 64
+/// bits (arith.index_cast); otherwise `offender` is the first that it does not know.
 bool isSupportedBody(mlir::Block &body, mlir::Operation *&offender);
 
 /// A scalar in all lanes of a vector, if `width` is more than 1; vectors are left alone.
@@ -21,6 +22,9 @@ mlir::Value toWidth(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value, i
 /// The result of a scalar op for operands that are scalars or vectors of `width` lanes; a scalar if all of them are. Integer
 /// division does not trap (x / 0 and x % 0 are 0), and arithmetic on bfloat16 is done in f32 and rounded.
 mlir::Value applyToLanes(mlir::OpBuilder &b, mlir::Operation &op, llvm::ArrayRef<mlir::Value> operands, int64_t width);
+
+/// The natural logarithm of `x`, an f32 or a vector of them; of subnormal numbers, too.
+mlir::Value logarithm(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
 
 /// e to the power of `x`, an f32 or a vector of them, to a unit in the last place; subnormal results are rounded like others.
 mlir::Value exponential(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, const CpuMachine &machine);

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
 #include <map>
@@ -84,6 +85,8 @@ private:
   };
 
   void collectOperands();
+  bool hasTables() const;
+  bool findsPlaces(unsigned slot, unsigned dim) const;
   void chooseVectorLoop();
   void chooseRegisterBlock();
   void chooseTransposition();
@@ -115,6 +118,7 @@ private:
   Value loadOperand(unsigned slot, const Pointers &base, int64_t row, const Piece &piece);
   Value loadOperand(unsigned slot, const Pointers &base, Place place, Shared &shared);
   Value fromStorage(Value value, Type element);
+  Value lookUp(const NestOperand &table, Value start, ArrayRef<std::pair<Value, int64_t>> places, int64_t width);
   void loadTransposed(unsigned slot, const Pointers &base, Place place, Shared &shared);
   /// Whether the elements of a vector of the operand are apart in memory.
   bool isStrided(const NestOperand &operand) const {
@@ -185,6 +189,20 @@ void NestEmitter::collectOperands() {
     storeSlots.push_back(add(store.to));
 }
 
+bool NestEmitter::hasTables() const {
+  return llvm::any_of(slots, [](NestOperand *operand) { return operand->isTable; });
+}
+
+/// Whether the places of the table in `slot` may differ along a loop.
+bool NestEmitter::findsPlaces(unsigned slot, unsigned dim) const {
+  for (ArrayRef<unsigned> inputs : inputSlots)
+    if (llvm::is_contained(inputs, slot))
+      return llvm::any_of(inputs, [&](unsigned other) {
+        return !slots[other]->isTable && (slots[other]->stage >= 0 || stride(*slots[other], int(dim)) != 0);
+      });
+  return false;
+}
+
 /// Takes the loop with the fewest memory operations per element. A strided access costs one operation per lane.
 void NestEmitter::chooseVectorLoop() {
   if (nest.runsOnce)
@@ -196,7 +214,7 @@ void NestEmitter::chooseVectorLoop() {
     if (stage.body)
       for (Operation &op : *stage.body)
         for (Type type : op.getResultTypes())
-          bits = std::max(bits, type.getIntOrFloatBitWidth());
+          bits = std::max(bits, type.isIndex() ? 64 : type.getIntOrFloatBitWidth());
   int64_t width = std::max<int64_t>(1, options.machine.vectorBits / bits);
 
   unsigned reductions = llvm::count(nest.isReduction, true);
@@ -217,6 +235,8 @@ void NestEmitter::chooseVectorLoop() {
       if (!slots[slot]->inMemory() || (reduction && (slot >= initSlots.front())))
         continue;
       int64_t step = slots[slot]->strides[dim];
+      if (slots[slot]->isTable && findsPlaces(slot, dim))
+        step = 2; // its elements are anywhere
       if (reduction && (step != 0 && step != 1))
         cost += 1000;
       cost += step == 0 ? 0.25 * runs : step == 1 ? runs : 1 + runs;
@@ -234,7 +254,7 @@ void NestEmitter::chooseVectorLoop() {
   }
   lanes = vectorDim < 0 ? 1 : width;
   // Strided elements are moved one by one: long vectors of them would only be long code.
-  isGathered = llvm::any_of(slots, [&](NestOperand *operand) { return isStrided(*operand); });
+  isGathered = hasTables() || llvm::any_of(slots, [&](NestOperand *operand) { return isStrided(*operand); });
   if (isGathered)
     lanes = std::min<int64_t>(lanes, 16);
   if (vectorReduction)
@@ -244,7 +264,7 @@ void NestEmitter::chooseVectorLoop() {
 
 /// Looks for a loop along which everything that is strided along the vector loop is contiguous.
 void NestEmitter::chooseTransposition() {
-  if (nest.accumulates || !isGathered || llvm::any_of(storeSlots, [&](unsigned slot) { return isStrided(*slots[slot]); }))
+  if (nest.accumulates || !isGathered || hasTables() || llvm::any_of(storeSlots, [&](unsigned slot) { return isStrided(*slots[slot]); }))
     return;
   for (int dim = static_cast<int>(nest.sizes.size()); dim-- > 0;) {
     const int64_t smaller = std::min(nest.sizes[dim], nest.sizes[vectorDim]);
@@ -483,6 +503,9 @@ void NestEmitter::loadTransposed(unsigned slot, const Pointers &base, Place plac
 
 Value NestEmitter::loadOperand(unsigned slot, const Pointers &base, Place place, Shared &shared) {
   const NestOperand &operand = *slots[slot];
+  if (operand.isTable)
+    return offsetPointer(base[slot], operand.addressUnit(),
+                         place.row * stride(operand, rowDim) + place.piece.offset * stride(operand, vectorDim));
   if (!operand.inMemory())
     return operand.splat;
   Value &value = shared.loads[{slot, stride(operand, rowDim) ? place.row : 0,
@@ -545,15 +568,53 @@ void NestEmitter::findVariation() {
     for (BlockArgument argument : stage.body->getArguments())
       variations[argument] =
           argument.getArgNumber() < arguments.size() ? arguments[argument.getArgNumber()] : Variation{true, true};
-    for (Operation &op : stage.body->without_terminator())
+    for (Operation &op : stage.body->without_terminator()) {
+      if (auto lookup = stage.lookups.find(&op); lookup != stage.lookups.end())
+        variations[op.getResult(0)] = arguments[lookup->second.table];
       for (Value operand : op.getOperands())
         for (Value result : op.getResults()) {
           Variation &variation = variations[result], from = variations.lookup(operand);
           variation = {variation.rows || from.rows, variation.pieces || from.pieces};
         }
+    }
     for (Value value : stage.body->getTerminator()->getOperands())
       results.back().push_back(nest.accumulates && index == 0 ? Variation{true, true} : variations.lookup(value));
   }
+}
+
+/// The elements of a table at places that are scalars or vectors of `width` numbers; a scalar where all lanes read one element.
+Value NestEmitter::lookUp(const NestOperand &table, Value start, ArrayRef<std::pair<Value, int64_t>> places, int64_t width) {
+  const Type stored = storageType(table.element);
+  const unsigned alignment = storageBytes(table.element);
+  Value offset = b.create<arith::ConstantOp>(loc, b.getI64IntegerAttr(0));
+  bool isVector = false;
+  for (auto [place, distance] : places)
+    isVector |= isa<VectorType>(place.getType());
+  auto wide = [&](Value value) { return isVector ? toWidth(value, width) : value; };
+  offset = wide(offset);
+  for (auto [place, distance] : places) {
+    Value factor = b.create<arith::ConstantOp>(loc, b.getI64IntegerAttr(distance));
+    offset = b.create<arith::AddIOp>(loc, offset, b.create<arith::MulIOp>(loc, wide(place), wide(factor)));
+  }
+  auto at = [&](Value from, Value distance) -> Value {
+    return b.create<LLVM::GEPOp>(loc, from.getType(), stored, from, ValueRange{distance});
+  };
+  const int64_t step = stride(table, vectorDim);
+  if (!isVector) {
+    Value pointer = at(start, offset);
+    if (width == 1 || step == 0)
+      return fromStorage(b.create<LLVM::LoadOp>(loc, stored, pointer, alignment), table.element);
+    if (step == 1)
+      return fromStorage(b.create<LLVM::LoadOp>(loc, VectorType::get({width}, stored), pointer, alignment), table.element);
+  }
+  auto type = VectorType::get({width}, stored);
+  Value gathered = b.create<arith::ConstantOp>(loc, b.getZeroAttr(type));
+  for (int64_t lane = 0; lane < width; ++lane) {
+    Value distance = isVector ? b.create<vector::ExtractOp>(loc, offset, lane).getResult() : offset;
+    Value pointer = at(offsetPointer(start, stored, lane * step), distance);
+    gathered = b.create<vector::InsertOp>(loc, b.create<LLVM::LoadOp>(loc, stored, pointer, alignment), gathered, lane);
+  }
+  return fromStorage(gathered, table.element);
 }
 
 /// Evaluates the body of a stage on values that are scalars or vectors as wide as the place's piece; a scalar stands for equal
@@ -585,6 +646,12 @@ SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> ar
     return {};
   };
   auto compute = [&](Operation &op) -> Value {
+    if (auto found = stage.lookups.find(&op); found != stage.lookups.end()) {
+      SmallVector<std::pair<Value, int64_t>> places;
+      for (auto [place, distance] : found->second.places)
+        places.emplace_back(lookup(place), distance);
+      return lookUp(stage.inputs[found->second.table], arguments[found->second.table], places, width);
+    }
     SmallVector<Value> operands;
     arith::MulFOp product = fusedProduct(op);
     if (product) {
@@ -596,6 +663,8 @@ SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> ar
     }
     if (isa<math::ExpOp>(op) && op.getResult(0).getType().isF32())
       return exponential(b, op.getLoc(), operands[0], options.machine);
+    if (isa<math::LogOp>(op) && op.getResult(0).getType().isF32())
+      return logarithm(b, op.getLoc(), operands[0]);
     if (!product)
       return applyToLanes(b, op, operands, width);
     if (llvm::any_of(operands, [](Value value) { return isa<VectorType>(value.getType()); }))
@@ -604,6 +673,8 @@ SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> ar
     return b.create<math::FmaOp>(op.getLoc(), operands[0], operands[1], operands[2]);
   };
   for (Operation &op : stage.body->without_terminator()) {
+    if (isa<linalg::IndexOp, arith::IndexCastOp>(op)) // of a lookup, which knows them
+      continue;
     if (contract && isa<arith::MulFOp>(op) && op.hasOneUse() && fusedProduct(**op.user_begin()) == &op)
       continue;
     Variation variation = variations.lookup(op.getResult(0));

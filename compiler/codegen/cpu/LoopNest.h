@@ -32,6 +32,8 @@ struct NestOperand {
   mlir::Type unit;
   /// Distance in units between successive iterations of each loop.
   llvm::SmallVector<int64_t> strides;
+  /// A tensor of which the body reads elements at places that it computes (NestLookup): what moves with the loops is where it starts.
+  bool isTable = false;
 
   bool inMemory() const { return static_cast<bool>(pointer); }
   /// The type that addresses count in.
@@ -42,6 +44,13 @@ struct NestOperand {
 /// of bfloat16, whose sums are f32.
 enum class Products : uint8_t { None, Bytes, Words, Bfloats };
 
+/// A tensor.extract of a body: the element of a table, an operand of the stage, that lies the sum of `places` times their distances in elements
+/// behind the table's place in this iteration.
+struct NestLookup {
+  unsigned table = 0; ///< among the inputs of the stage
+  llvm::SmallVector<std::pair<mlir::Value, int64_t>> places; ///< integers of 64 bits that the body computes
+};
+
 /// A scalar computation applied in every iteration (stage 0) or once the reduction loops are done (the stages after it).
 struct NestStage {
   explicit NestStage(mlir::Location loc) : loc(loc) {}
@@ -51,8 +60,9 @@ struct NestStage {
   /// Instead of a body, in a reducing stage 0: inputs 0 and 1 are i32 that hold several small numbers each, and the sum of their
   /// products is added to the accumulator.
   Products products = Products::None;
-  /// One per argument of the body; the accumulators of a reducing stage 0 are not among them.
+  /// One per argument of the body, and the tables behind them; the accumulators of a reducing stage 0 are not among them.
   llvm::SmallVector<NestOperand> inputs;
+  llvm::DenseMap<mlir::Operation *, NestLookup> lookups;
 };
 
 struct NestStore {

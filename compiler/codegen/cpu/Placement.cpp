@@ -174,7 +174,7 @@ bool Placer::keepsNeighbours(func::CallOp call, unsigned dim) const {
     if (isa<tensor::EmptyOp, linalg::FillOp, arith::ConstantOp>(op))
       continue;
     auto nest = dyn_cast<linalg::LinalgOp>(op);
-    if (!nest || nest->getNumResults() != 1)
+    if (!nest || nest->getNumResults() != 1 || !nest.getBlock()->getOps<tensor::ExtractOp>().empty())
       return false;
     const bool isFloat = isa<FloatType>(getElementTypeOrSelf(nest->getResult(0).getType()));
     if (nest.getNumReductionLoops() > 0 && (!isFloat || groupsFloats))

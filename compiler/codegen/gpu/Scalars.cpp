@@ -215,6 +215,7 @@ Value *gpu::emitScalar(llvm::IRBuilder<> &b, mlir::Operation *op, llvm::ArrayRef
       .Case([&](arith::OrIOp) { return b.CreateOr(x[0], x[1]); })
       .Case([&](arith::XOrIOp) { return b.CreateXor(x[0], x[1]); })
       .Case([&](arith::ShLIOp) { return b.CreateShl(x[0], x[1]); })
+      .Case([&](arith::ShRUIOp) { return b.CreateLShr(x[0], x[1]); })
       .Case([&](arith::ShRSIOp) { return b.CreateAShr(x[0], x[1]); })
       .Case([&](arith::MaxSIOp) { return intrinsic(llvm::Intrinsic::smax); })
       .Case([&](arith::MinSIOp) { return intrinsic(llvm::Intrinsic::smin); })

@@ -368,6 +368,9 @@ static DenseElementsAttr evaluateElementwise(Operation *op, ArrayRef<ElementsAtt
 
 static DenseElementsAttr evaluateCast(ElementsAttr x, RankedTensorType type) {
   Type from = x.getElementType(), to = type.getElementType();
+  for (Type each : {from, to}) // 64 bits that neither a float nor an int64_t holds
+    if (each.isF64() || (each.isInteger(64) && each.isUnsignedInteger()))
+      return nullptr;
   if (isa<FloatType>(from)) {
     std::vector<float> values = readFloats(x);
     if (isa<FloatType>(to))
@@ -478,6 +481,7 @@ static DenseElementsAttr evaluateQLinearAdd(QLinearAddOp op, ArrayRef<ElementsAt
 static DenseElementsAttr evaluateElements(Operation *op, ArrayRef<ElementsAttr> operands, RankedTensorType type) {
   return TypeSwitch<Operation *, DenseElementsAttr>(op)
       .Case([&](CastOp) { return evaluateCast(operands[0], type); })
+      .Case([](ElementwiseOp) { return DenseElementsAttr(); })
       .Case([&](DequantizeOp dequantize) { return evaluateDequantize(dequantize, operands[0], type); })
       .Case([&](QuantizeOp quantize) { return evaluateQuantize(quantize, operands[0], type); })
       .Case([&](QLinearAddOp add) { return evaluateQLinearAdd(add, operands, type); })

@@ -31,11 +31,26 @@ public:
 class GpuTarget : public KernelTarget {
 public:
   StringRef name() const override { return kGpuTarget; }
-  std::string reasonAgainst(Operation *op) const override {
-    auto fallback = dyn_cast<FallbackOp>(op);
-    return fallback ? fallback.getReason().str() : "";
-  }
+  std::string reasonAgainst(Operation *op) const override;
 };
+
+/// Of what the accelerator has no engine for.
+constexpr llvm::StringLiteral kNoSuchOperator = "the accelerator has no such operator";
+
+std::string textOf(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+/// The first element type of operands and results that is not among those that `takes` says yes to.
+std::optional<Type> otherType(Operation *op, llvm::function_ref<bool(Type)> takes) {
+  for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
+    for (Value value : values)
+      if (!takes(elementOf(value)))
+        return elementOf(value);
+  return std::nullopt;
+}
 
 } // namespace
 
@@ -45,17 +60,13 @@ std::string ArrayTarget::reasonAgainst(Operation *op) const {
   // What folding has left to the run time: no engine carries it.
   if (op->getNumOperands() && llvm::all_of(op->getOperands(), [](Value operand) { return bool(constantOf(operand)); }))
     return "all of its operands are constants";
-  auto unsupported = [](Value value) {
-    Type type = elementOf(value);
-    return !(type.isF32() || type.isBF16() || isEightBit(type) || type.isInteger(32));
+  if (isa<ElementwiseOp, GatherOp>(op))
+    return kNoSuchOperator.str();
+  auto isSupported = [](Type type) {
+    return type.isF32() || type.isBF16() || isEightBit(type) || (type.isInteger(32) && !type.isUnsignedInteger());
   };
-  for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
-    for (Value value : values)
-      if (unsupported(value)) {
-        std::string type;
-        llvm::raw_string_ostream(type) << elementOf(value);
-        return "the machine has no element type " + type;
-      }
+  if (std::optional<Type> type = otherType(op, isSupported))
+    return "the machine has no element type " + textOf(*type);
   bool multipliesInt8 = array.type == "int8";
   auto mismatch = [&](StringRef what, StringRef type) {
     return ("the array multiplies " + Twine(array.type) + ", this " + what + " " + type).str();
@@ -77,6 +88,32 @@ std::string ArrayTarget::reasonAgainst(Operation *op) const {
       return "its weights have one zero point per column, and their differences to it do not fit 8 bits";
   }
   return "";
+}
+
+std::string GpuTarget::reasonAgainst(Operation *op) const {
+  if (auto fallback = dyn_cast<FallbackOp>(op))
+    return fallback.getReason().str();
+  auto isSupported = [](Type type) {
+    return type.isF32() || type.isBF16() || type.isF16() || isEightBit(type) || type.isInteger(1) ||
+           ((type.isInteger(32) || type.isInteger(64)) && !type.isUnsignedInteger());
+  };
+  if (std::optional<Type> type = otherType(op, isSupported))
+    return "code for a GPU has no element type " + textOf(*type);
+  if (isa<GatherOp>(op))
+    return "code for a GPU reads no elements whose places are computed";
+  auto elementwise = dyn_cast<ElementwiseOp>(op);
+  if (!elementwise)
+    return "";
+  switch (const Function function = elementwise.getFunction()) {
+  case Function::Mod:
+  case Function::Fmod:
+  case Function::Pow:
+    return ("code for a GPU has no function " + stringifyFunction(function)).str();
+  default:
+    if (function >= Function::Log)
+      return ("code for a GPU has no function " + stringifyFunction(function)).str();
+    return "";
+  }
 }
 
 bool isFor(func::FuncOp kernel, StringRef target) {

@@ -412,6 +412,11 @@ private:
           cross(result);
         });
     }
+    // What the network returns crosses for nothing, if the layout of images has sunk through functions of the host to be undone behind them.
+    isReadByHost |= llvm::all_of(island, [&](Operation *op) {
+      Operation *producer = isa<TransposeOp>(op) ? sourceOf(op->getOperand(0)).getDefiningOp() : nullptr;
+      return isa_and_nonnull<ElementwiseOp>(producer) && placeOf(producer).target != targets.front().get();
+    });
     if (!readsHost || !isReadByHost || crossing <= std::max(host - accelerator, 0.0))
       return;
     const std::string reason = kBetweenNodes.str() + ": crossing would take " + std::to_string(uint64_t(std::ceil(crossing))) +

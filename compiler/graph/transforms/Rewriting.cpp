@@ -45,8 +45,8 @@ Location fuseLocations(ArrayRef<Operation *> ops) {
 
 bool isElementwise(Operation *op) {
   return isa<AddOp, SubOp, MulOp, DivOp, MinOp, MaxOp, ReluOp, NegOp, AbsOp, SigmoidOp, TanhOp, HardSwishOp, ExpOp, SqrtOp,
-             FloorOp, ErfOp, ClipOp, HardSigmoidOp, LeakyReluOp, CastOp, QuantizeOp, DequantizeOp, RequantizeOp, QLinearAddOp>(
-      op);
+             FloorOp, ErfOp, ClipOp, HardSigmoidOp, LeakyReluOp, CastOp, QuantizeOp, DequantizeOp, RequantizeOp, QLinearAddOp,
+             ElementwiseOp>(op);
 }
 
 bool hasChannelAxis(Operation *op) {

@@ -207,6 +207,43 @@ int main(void) {
         sums = (x.astype(np.int32) @ w.astype(np.int32)).tobytes()
         self.assertEqual(self.execute("./net.exe", data=x.tobytes() + w.tobytes()), sums + x.tobytes() + np.array([5, -6], np.int64).tobytes() + sums)
 
+    def test_operators_by_element_and_at_places(self):
+        """Numpy's values; those of functions to a few units of the last place, as C libraries differ."""
+        from onnx import TensorProto, helper
+        nodes = [helper.make_node("GreaterOrEqual", ["x", "y"], ["isAbove"]), helper.make_node("Not", ["isAbove"], ["isBelow"]),
+                 helper.make_node("Where", ["isBelow", "x", "y"], ["least"]), helper.make_node("Abs", ["least"], ["size"]),
+                 helper.make_node("Log", ["size"], ["log"]), helper.make_node("Sin", ["log"], ["sine"]),
+                 helper.make_node("Gather", ["sine", "i"], ["rows"], axis=0), helper.make_node("Cast", ["least"], ["wide"], to=TensorProto.DOUBLE),
+                 helper.make_node("BitShift", ["u", "v"], ["shifted"], direction="LEFT"), helper.make_node("Mod", ["i", "three"], ["rest"])]
+        value = helper.make_tensor_value_info
+        graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, [7, 33]), value("y", TensorProto.FLOAT, [33]), value("i", TensorProto.INT64, [5]),
+                                               value("u", TensorProto.UINT16, [9]), value("v", TensorProto.UINT16, [9])],
+                                  [value("isAbove", TensorProto.BOOL, [7, 33]), value("rows", TensorProto.FLOAT, [5, 33]), value("wide", TensorProto.DOUBLE, [7, 33]),
+                                   value("shifted", TensorProto.UINT16, [9]), value("rest", TensorProto.INT64, [5])],
+                                  [helper.make_tensor("three", TensorProto.INT64, [], [3])])
+        (self.path / "m.onnx").write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString())
+        self.compile("m.onnx", "--name", "net", "-o", "lib")
+        tensors = self.any_program("lib/libnet.a", "net")
+        self.assertEqual([element for _, _, element, _ in tensors], ["float", "float", "int64", "uint16", "uint16", "bool", "float", "double", "uint16", "int64"])
+        random = np.random.default_rng(1)
+        x, y = (random.standard_normal(shape).astype(np.float32) for shape in [(7, 33), 33])
+        x[0, :4] = [np.nan, np.inf, -np.inf, 0]
+        i = np.array([6, -1, 0, -7, 3])
+        u, v = random.integers(0, 65536, 9).astype(np.uint16), np.array([0, 1, 2, 3, 7, 15, 16, 17, 65535], np.uint16)
+        out = self.execute("./any", data=b"".join(tensor.tobytes() for tensor in [x, y, i, u, v]))
+        least = np.where(x >= y, y, x)
+        with np.errstate(all="ignore"):
+            sine = np.sin(np.log(np.abs(least)))
+        expected = [x >= y, sine[i], least.astype(np.float64), np.where(v < 16, u << np.minimum(v, 15), 0).astype(np.uint16), i % 3]
+        for tensor in expected:
+            actual = np.frombuffer(out, tensor.dtype, tensor.size).reshape(tensor.shape)
+            out = out[tensor.nbytes:]
+            if tensor.dtype == np.float32:
+                np.testing.assert_allclose(actual, tensor, rtol=1e-5, atol=1e-5)
+            else:
+                np.testing.assert_array_equal(actual, tensor)
+        self.assertEqual(out, b"")
+
     def test_names_that_c_would_not_have(self):
         from onnx import TensorProto, helper, save
         inputs, outputs = ["x:0", "x_0", "X.0", "int", "arena", "*/ int"], ["1", "x_0_count", "linux"]

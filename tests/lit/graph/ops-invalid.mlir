@@ -203,3 +203,67 @@ func.func @pad(%a: tensor<4xf32>) {
   %0 = graph.pad %a {low = array<i64: 1>, high = array<i64: 0>, value = 0 : i32} : (tensor<4xf32>) -> tensor<5xf32>
   return
 }
+
+// -----
+
+func.func @operands_of_a_function(%x: tensor<2xf32>) {
+  // expected-error@+1 {{less has 1 operands, expected 2}}
+  %0 = graph.elementwise less %x : (tensor<2xf32>) -> tensor<2xi1>
+  return
+}
+
+// -----
+
+func.func @condition(%x: tensor<2xf32>) {
+  // expected-error@+1 {{the condition is of 'f32', expected i1}}
+  %0 = graph.elementwise select %x, %x, %x : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @two_types(%x: tensor<2xf32>, %y: tensor<2xi32>) {
+  // expected-error@+1 {{operands are of 'f32' and 'i32', expected one type}}
+  %0 = graph.elementwise equal %x, %y : (tensor<2xf32>, tensor<2xi32>) -> tensor<2xi1>
+  return
+}
+
+// -----
+
+func.func @no_such_function(%x: tensor<2xi32>) {
+  // expected-error@+1 {{sin is not defined for elements of 'i32'}}
+  %0 = graph.elementwise sin %x : (tensor<2xi32>) -> tensor<2xi32>
+  return
+}
+
+// -----
+
+func.func @result_of_a_predicate(%x: tensor<2xi32>) {
+  // expected-error@+1 {{result is of 'i32', expected 'i1'}}
+  %0 = graph.elementwise less %x, %x : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi32>
+  return
+}
+
+// -----
+
+func.func @shape_of_a_function(%x: tensor<2x1xi32>, %y: tensor<3xi32>) {
+  // expected-error@+1 {{result has shape [2, 1], expected [2, 3]}}
+  %0 = graph.elementwise mod %x, %y : (tensor<2x1xi32>, tensor<3xi32>) -> tensor<2x1xi32>
+  return
+}
+
+// -----
+
+func.func @gather_ranks(%x: tensor<2x5xf32>, %i: tensor<1x7x1xi64>) {
+  // expected-error@+1 {{x has shape [2, 5] and indices [1, 7, 1], expected [O, N, I] and [O or 1, K, I or 1]}}
+  %0 = graph.gather %x, %i : (tensor<2x5xf32>, tensor<1x7x1xi64>) -> tensor<2x7xf32>
+  return
+}
+
+// -----
+
+func.func @gather_types(%x: tensor<2x5x3xf32>, %i: tensor<1x7x1xi64>) {
+  // expected-error@+1 {{x is of 'f32', the result of 'f64', expected one type}}
+  %0 = graph.gather %x, %i : (tensor<2x5x3xf32>, tensor<1x7x1xi64>) -> tensor<2x7x3xf64>
+  return
+}

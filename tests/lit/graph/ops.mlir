@@ -146,3 +146,23 @@ func.func @fallback(%x: tensor<2xf32>) -> tensor<2xf32> {
     reason = "this operator is not supported"} : (tensor<2xf32>) -> tensor<2xf32>
   return %0 : tensor<2xf32>
 }
+
+// CHECK-LABEL: func.func @functions
+func.func @functions(%x: tensor<2x3xf64>, %y: tensor<3xf64>, %k: tensor<2x3xui16>) -> (tensor<2x3xf64>, tensor<2x3xui16>) {
+  // CHECK: graph.elementwise less %{{.*}}, %{{.*}} : (tensor<2x3xf64>, tensor<3xf64>) -> tensor<2x3xi1>
+  %0 = graph.elementwise less %x, %y : (tensor<2x3xf64>, tensor<3xf64>) -> tensor<2x3xi1>
+  // CHECK: graph.elementwise log %{{.*}} : (tensor<2x3xf64>) -> tensor<2x3xf64>
+  %1 = graph.elementwise log %x : (tensor<2x3xf64>) -> tensor<2x3xf64>
+  // CHECK: graph.elementwise select %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x3xi1>, tensor<2x3xf64>, tensor<3xf64>) -> tensor<2x3xf64>
+  %2 = graph.elementwise select %0, %1, %y : (tensor<2x3xi1>, tensor<2x3xf64>, tensor<3xf64>) -> tensor<2x3xf64>
+  // CHECK: graph.elementwise shift_left
+  %3 = graph.elementwise shift_left %k, %k : (tensor<2x3xui16>, tensor<2x3xui16>) -> tensor<2x3xui16>
+  return %2, %3 : tensor<2x3xf64>, tensor<2x3xui16>
+}
+
+// CHECK-LABEL: func.func @gathered
+func.func @gathered(%x: tensor<2x5x3xui32>, %i: tensor<1x7x1xi32>) -> tensor<2x7x3xui32> {
+  // CHECK: graph.gather %{{.*}}, %{{.*}} : (tensor<2x5x3xui32>, tensor<1x7x1xi32>) -> tensor<2x7x3xui32>
+  %0 = graph.gather %x, %i : (tensor<2x5x3xui32>, tensor<1x7x1xi32>) -> tensor<2x7x3xui32>
+  return %0 : tensor<2x7x3xui32>
+}

@@ -402,3 +402,47 @@ func.func private @shared_row(%x: tensor<1x5x7x3xf32>, %y: tensor<1x1x7x3xf32>) 
   %0 = graph.add %x, %y : (tensor<1x5x7x3xf32>, tensor<1x1x7x3xf32>) -> tensor<1x5x7x3xf32>
   return %0 : tensor<1x5x7x3xf32>
 }
+
+// -----
+
+// Unsigned integers are compared as such.
+// CHECK-LABEL: func.func private @largest
+// CHECK-SAME: (%[[X:.*]]: tensor<4xi16>, %[[Y:.*]]: tensor<4xi16>)
+// CHECK: %[[C:.*]] = linalg.generic {{.*}} ins(%[[X]], %[[Y]] : tensor<4xi16>, tensor<4xi16>)
+// CHECK: arith.cmpi ugt
+// CHECK: linalg.generic {{.*}} ins(%[[C]], %[[X]], %[[Y]] : tensor<4xi1>, tensor<4xi16>, tensor<4xi16>)
+// CHECK: arith.select
+func.func @main(%x: tensor<4xui16>, %y: tensor<4xui16>) -> tensor<4xui16> {
+  %0 = call @largest(%x, %y) : (tensor<4xui16>, tensor<4xui16>) -> tensor<4xui16>
+  return %0 : tensor<4xui16>
+}
+func.func private @largest(%x: tensor<4xui16>, %y: tensor<4xui16>) -> tensor<4xui16> {
+  %0 = graph.elementwise greater %x, %y : (tensor<4xui16>, tensor<4xui16>) -> tensor<4xi1>
+  %1 = graph.elementwise select %0, %x, %y : (tensor<4xi1>, tensor<4xui16>, tensor<4xui16>) -> tensor<4xui16>
+  return %1 : tensor<4xui16>
+}
+
+// -----
+
+// Indices that are negative count from the end; every index ends inside of the dim.
+// CHECK-LABEL: func.func private @rows
+// CHECK-SAME: (%[[X:.*]]: tensor<2x5x3xf32>, %{{.*}}: tensor<1x7x1xi32> {tilewright.index_extent = 5 : i64})
+// CHECK: linalg.generic
+// CHECK: arith.extsi %{{.*}} : i32 to i64
+// CHECK: arith.cmpi slt
+// CHECK: arith.addi
+// CHECK: arith.select
+// CHECK: arith.maxsi
+// CHECK: arith.minsi
+// CHECK: %[[I:.*]] = arith.index_cast
+// CHECK: %[[O:.*]] = linalg.index 0
+// CHECK: %[[L:.*]] = linalg.index 2
+// CHECK: tensor.extract %[[X]][%[[O]], %[[I]], %[[L]]]
+func.func @main(%x: tensor<2x5x3xf32>, %i: tensor<1x7x1xi32>) -> tensor<2x7x3xf32> {
+  %0 = call @rows(%x, %i) : (tensor<2x5x3xf32>, tensor<1x7x1xi32>) -> tensor<2x7x3xf32>
+  return %0 : tensor<2x7x3xf32>
+}
+func.func private @rows(%x: tensor<2x5x3xf32>, %i: tensor<1x7x1xi32>) -> tensor<2x7x3xf32> {
+  %0 = graph.gather %x, %i : (tensor<2x5x3xf32>, tensor<1x7x1xi32>) -> tensor<2x7x3xf32>
+  return %0 : tensor<2x7x3xf32>
+}

@@ -258,3 +258,22 @@ func.func @main(%x: tensor<1x8x8x16xf32>) -> tensor<1x1x1x16xf32> {
     count_include_pad = false, layout = "nhwc"} : (tensor<1x8x8x16xf32>) -> tensor<1x1x1x16xf32> loc("pool")
   return %2 : tensor<1x1x1x16xf32>
 }
+
+// -----
+
+// No engine of the accelerator compares, selects or gathers: the CPU does, and the accelerator has what is around it.
+// CHECK-LABEL: func.func @main(%{{.*}}: tensor<1x8x16xf32>, %{{.*}}: tensor<1x3x1xi32>)
+// CHECK: func.func private @plus
+// CHECK-SAME: tilewright.target = "accel"
+// CHECK: func.func private @above
+// CHECK-SAME: tilewright.nodes = ["above", "choice"], tilewright.reason = "the accelerator has no such operator", tilewright.target = "cpu"
+// CHECK: func.func private @rows
+// CHECK-SAME: tilewright.nodes = ["rows"], tilewright.reason = "the accelerator has no such operator", tilewright.target = "cpu"
+func.func @main(%x: tensor<1x8x16xf32>, %i: tensor<1x3x1xi32>) -> tensor<1x3x16xf32> {
+  %one = graph.constant dense<1.0> : tensor<1xf32>
+  %0 = graph.add %x, %x : (tensor<1x8x16xf32>, tensor<1x8x16xf32>) -> tensor<1x8x16xf32> loc("plus")
+  %1 = graph.elementwise greater %0, %one : (tensor<1x8x16xf32>, tensor<1xf32>) -> tensor<1x8x16xi1> loc("above")
+  %2 = graph.elementwise select %1, %0, %one : (tensor<1x8x16xi1>, tensor<1x8x16xf32>, tensor<1xf32>) -> tensor<1x8x16xf32> loc("choice")
+  %3 = graph.gather %2, %i : (tensor<1x8x16xf32>, tensor<1x3x1xi32>) -> tensor<1x3x16xf32> loc("rows")
+  return %3 : tensor<1x3x16xf32>
+}

@@ -126,11 +126,11 @@ TEST(ImportErrorTest, ResultsThatAreNotMade) {
 
 TEST(ImportErrorTest, EveryUnsupportedNodeIsListed) {
   const std::string open =
-      "(float[2,3] x) => (float[N,3] y) { a = Elu(x) b = Log(a) c = Log(b) d = Custom(c) e = Neg(d) y = Elu(e) }";
-  EXPECT_EQ(errorOf(modelOf(open)), "3 nodes cannot run on any target: Custom (1), Log (2)\n"
+      "(float[2,3] x) => (float[N,3] y) { a = Elu(x) b = Hardmax(a) c = Hardmax(b) d = Custom(c) e = Neg(d) y = Elu(e) }";
+  EXPECT_EQ(errorOf(modelOf(open)), "3 nodes cannot run on any target: Custom (1), Hardmax (2)\n"
                                     "node \"d\" (Custom): this operator is not supported\n"
-                                    "node \"b\" (Log): the accelerator has no such operator\n"
-                                    "node \"c\" (Log): the accelerator has no such operator\n"
+                                    "node \"b\" (Hardmax): the accelerator has no such operator\n"
+                                    "node \"c\" (Hardmax): the accelerator has no such operator\n"
                                     "2 nodes that need their results were not looked at");
   // Of a result that nobody reads nothing has to be known.
   EXPECT_EQ(Imported("(float[2] x) => (float[2] y) { y = Relu(x) unused = NonZero(x) }").ops(), "relu 2xf32");
