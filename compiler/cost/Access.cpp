@@ -67,15 +67,16 @@ void IndexSet::add(const IndexSet &other) {
     checkFull();
 }
 
-uint64_t IndexSet::next(uint64_t begin, bool isIn) const {
+uint64_t IndexSet::next(uint64_t begin, bool isIn, uint64_t end) const {
+  end = std::min(end, numbers);
   if (words.empty())
-    return full == isIn ? std::min(begin, numbers) : numbers;
-  for (uint64_t at = begin; at < numbers; at = (at / 64 + 1) * 64) {
+    return full == isIn ? std::min(begin, end) : end;
+  for (uint64_t at = begin; at < end; at = (at / 64 + 1) * 64) {
     const uint64_t word = (isIn ? words[at / 64] : ~words[at / 64]) >> at % 64;
     if (word)
-      return std::min(numbers, at + uint64_t(__builtin_ctzll(word)));
+      return std::min(end, at + uint64_t(__builtin_ctzll(word)));
   }
-  return numbers;
+  return end;
 }
 
 //===----------------------------------------------------------------------===//
@@ -111,13 +112,13 @@ struct Positions {
     for (uint64_t o = 0; o < outer; ++o)
       for (uint64_t i = 0; i < from; ++i) {
         const uint64_t base = (o * from + i) * run, end = base + run;
-        for (uint64_t begin = set.next(base, true); begin < end;) {
-          const uint64_t stop = std::min(end, set.next(begin, false));
+        for (uint64_t begin = set.next(base, true, end); begin < end;) {
+          const uint64_t stop = set.next(begin, false, end);
           reaches(int64_t(i), [&](int64_t position) {
             const uint64_t target = (o * to + uint64_t(position)) * run;
             made.add(target + (begin - base), target + (stop - base));
           });
-          begin = set.next(stop, true);
+          begin = set.next(stop, true, end);
         }
       }
     sizes[axis] = size;
@@ -270,7 +271,7 @@ IndexSet cost::elementsTaken(const ResultSpace &space, const IndexSet &results, 
       at += int64_t(rest % uint64_t(positions.sizes[a])) * decided[a].stride;
       rest /= uint64_t(positions.sizes[a]);
     }
-    const uint64_t end = isDense ? std::min(set.next(begin, false), (begin / row + 1) * row) : begin + 1;
+    const uint64_t end = isDense ? set.next(begin, false, (begin / row + 1) * row) : begin + 1;
     scatter.add(at, end - begin);
     begin = set.next(end, true);
   }
@@ -300,10 +301,10 @@ IndexSet cost::resultsIn(const ResultSpace &space, const IndexSet &written) {
       continue;
     }
     const uint64_t end = uint64_t(at) + row;
-    for (uint64_t begin = written.next(uint64_t(at), true); begin < end;) {
-      const uint64_t stop = std::min(end, written.next(begin, false));
+    for (uint64_t begin = written.next(uint64_t(at), true, end); begin < end;) {
+      const uint64_t stop = written.next(begin, false, end);
       results.add(first + (begin - uint64_t(at)), first + (stop - uint64_t(at)));
-      begin = written.next(stop, true);
+      begin = written.next(stop, true, end);
     }
   }
   IndexSet checked(size);

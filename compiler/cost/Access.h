@@ -29,8 +29,8 @@ public:
   void add(uint64_t begin, uint64_t end);
   /// Precondition: the sizes are equal.
   void add(const IndexSet &other);
-  /// The first number from `begin` on that is in the set, or is not; size() if there is none.
-  uint64_t next(uint64_t begin, bool isIn) const;
+  /// The first number from `begin` on that is in the set, or is not; `end`, or size() if that is less, if there is none in front of it.
+  uint64_t next(uint64_t begin, bool isIn, uint64_t end = UINT64_MAX) const;
 
 private:
   uint64_t numbers;
@@ -43,9 +43,10 @@ private:
 /// What results take from one tensor: all combinations of the positions that each axis of the tensor has for a result.
 struct Access {
   struct Axis {
-    int result = -1;                   ///< the axis of the results that decides, at most one per access; -1: all positions are taken
-    std::vector<PositionAxis> windows; ///< from a position of the results to those of the tensor, one after the other; none: the same
-    int64_t size = 1, stride = 0;      ///< positions of the tensor, and elements from each to the next
+    int result = -1; ///< the axis of the results that decides, at most one per access; -1: all positions are taken
+    std::vector<PositionAxis>
+        windows; ///< from a position of the results to those of the tensor, one after the other; none: the same
+    int64_t size = 1, stride = 0; ///< positions of the tensor, and elements from each to the next
   };
 
   bool isConstant = false; ///< of LayerWork::constants, not of its inputs

@@ -80,8 +80,9 @@ struct LayerWork {
   };
   std::vector<Piece> pieces; ///< all results; none: nothing is known of what they take
   // Of a layer with one piece, what its results take of what the layer makes on the way:
-  std::optional<Access> sums;           ///< sums of the contraction or window, numbered by n, h, w, group and channel
-  std::vector<Access> passes;           ///< for each pass of the vector engine, the elements that it reads or writes, one a lane and cycle
+  std::optional<Access> sums; ///< sums of the contraction or window, numbered by n, h, w, group and channel
+  std::vector<Access>
+      passes; ///< for each pass of the vector engine, the elements that it reads or writes, one a lane and cycle
   std::optional<Access> looked;         ///< elements that the vector engine looks at, before all others
   std::optional<Contraction> depthwise; ///< a window that may run on either engine, as a contraction
 

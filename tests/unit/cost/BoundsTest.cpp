@@ -182,6 +182,20 @@ TEST(BoundsTest, NoCutWhereAPartOfTheTensorIsNotNeeded) {
   EXPECT_EQ(networkBound(layers, chainOf(4, 64), machineOf()).by, "dram");
 }
 
+TEST(BoundsTest, PreloadsLieATurnaroundOfTheShadowPlaneApart) {
+  std::vector<LayerWork> layers = {layerOf(0, 1, 64, Dependence::None), layerOf(1, 2, 64, Dependence::None)};
+  layers[0].preloadCycles = 64000;
+  layers[0].preloadTiles = 4000;
+  layers[1].preloadCycles = 16000;
+  layers[1].preloadTiles = 1000;
+  const timing::MachineParams machine = machineOf();
+  const timing::TimingConstants &t = machine.timing;
+  const uint64_t turnaround = t.preload_drain_cycles + t.shadow_ready_cycles + t.shadow_free_cycles;
+  const Bound bound = networkBound(layers, chainOf(2, 64), machine);
+  EXPECT_EQ(bound.by, "preload");
+  EXPECT_EQ(workOf(bound), 80000 + 4999 * turnaround); // none behind the last one
+}
+
 /// What `made` results of 16 channels each take of a tensor of `read` positions.
 void describe(LayerWork &layer, int64_t made, int64_t read, bool mixes) {
   LayerWork::Piece &piece = layer.pieces.emplace_back();
