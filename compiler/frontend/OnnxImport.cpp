@@ -9,6 +9,7 @@
 #include "compiler/graph/ModelNodes.h"
 #include "compiler/operators/Elements.h"
 #include "compiler/operators/Evaluator.h"
+#include "compiler/operators/Multiply.h"
 #include "isa/Printable.h"
 #include "isa/files/InputFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -923,6 +924,7 @@ std::optional<std::vector<std::pair<ElementKind, Shape>>> GraphImporter::resultT
   std::vector<std::pair<ElementKind, Shape>> types;
   try {
     const operators::ByteLimit limit(kMostEvaluated);
+    const operators::WithoutProducts withoutProducts;
     onnx::ModelProto alone = operators::modelOf(proto, opsets, names);
     std::vector<operators::Value> results = operators::Evaluator(alone, folder).run(std::move(values));
     size_t next = 0;

@@ -138,7 +138,7 @@ struct Convolution {
   template <typename C> void run(const C *x, const C *w, C *y) const {
     const int64_t places = countOf(windows.output), inputSize = countOf(windows.input),
                   rows = channels * countOf(windows.kernel);
-    if (places == 0 || rows == 0)
+    if (places == 0 || rows == 0 || WithoutProducts::isOn)
       return;
     // A kernel of one element that steps over nothing: the input is the matrix of columns.
     const bool isPointwise = rows == channels && windows.input == windows.output && countOf(windows.strides) == 1;

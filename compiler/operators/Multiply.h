@@ -7,6 +7,19 @@
 
 namespace tw::operators {
 
+/// While it lives, this thread's products of matrices are left out: for results of which shapes and types matter alone.
+class WithoutProducts {
+public:
+  WithoutProducts() : before(isOn) { isOn = true; }
+  ~WithoutProducts() { isOn = before; }
+  WithoutProducts(const WithoutProducts &) = delete;
+  WithoutProducts &operator=(const WithoutProducts &) = delete;
+  static inline thread_local bool isOn = false;
+
+private:
+  const bool before;
+};
+
 /// What products and sums of T are made in: float or double, or integers that wrap.
 template <typename T>
 using Product = std::conditional_t<kIsFloat<T>, Computed<T>, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
@@ -39,6 +52,8 @@ void multiply(int64_t m, int64_t n, int64_t k, const C *a, int64_t aRow, const C
   // stay in registers.
   constexpr int64_t kColumns = 256, kDepth = 256;
   const int64_t rows = m / kRows * kRows;
+  if (WithoutProducts::isOn)
+    return;
   if (rows == 0)
     return multiplyRows(m, n, k, a, aRow, b, bRow, c, cRow);
   std::vector<C> panels(size_t(std::min(k, kDepth) * ((std::min(n, kColumns) + kWidth - 1) / kWidth * kWidth)));
