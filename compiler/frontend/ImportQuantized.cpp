@@ -257,6 +257,20 @@ static Tensors importMatMulInteger(Node &n) {
   requireInt8(n, "A", a.kind);
   requireInt8(n, "B", b.kind);
   Shape shape = n.check(graph::matmulShape(a.shape, b.shape));
+  const bool hasZeroPoints = !n.has(3) || n.input(3, "b_zero_point").constant;
+  if (n.has(2) && !n.input(2, "a_zero_point").constant && hasZeroPoints && a.rank() >= 2 && b.rank() >= 2 &&
+      llvm::all_of(n.input(2, "a_zero_point").shape, [](int64_t dim) { return dim == 1; })) {
+    // sum (a - zero) (b - ..) is sum (a - middle) (b - ..) + (middle - zero) times the sums of b's columns.
+    const int32_t middle = a.kind == ElementKind::U8 ? 128 : 0;
+    const size_t count = n.has(3) ? size_t(n.constant(3, "b_zero_point")->count()) : 1;
+    const std::vector<int32_t> bZeroPoints = readZeroPoints(n, 3, "b_zero_point", b.kind, count);
+    const Tensor zero = n.cast(n.reshape(n.input(2, "a_zero_point"), {}), ElementKind::I32);
+    const Tensor shift = n.binary(BinaryKind::Sub, makeSplat(ElementKind::I32, {}, middle), zero);
+    const Tensor ones = makeSplat(ElementKind::I8, {1, a.shape.back()}, 1);
+    const Tensor columns = emitMatmulInteger(n, ones, b, 0, bZeroPoints);
+    return {
+        n.binary(BinaryKind::Add, emitMatmulInteger(n, a, b, middle, bZeroPoints), n.binary(BinaryKind::Mul, columns, shift))};
+  }
   bool known = (!n.has(2) || n.input(2, "a_zero_point").constant) && (!n.has(3) || n.input(3, "b_zero_point").constant);
   if (!known || (n.has(2) && n.input(2, "a_zero_point").constant->count() != 1))
     return n.emitFallback({{ElementKind::I32, shape}}, "a zero point per row, or known at run time only, is not supported");

@@ -408,6 +408,10 @@ TEST(ImportQuantizedTest, QLinearConvIsIntegerConvAndRequantize) {
 TEST(ImportQuantizedTest, IntegerMatrixProducts) {
   EXPECT_EQ(Imported("(uint8[2,3] a, int8[3,4] b) => (int32[2,4] y) { y = MatMulInteger(a, b) }").ops(),
             "matmul_integer 2x4xi32");
+  const std::string dynamic =
+      Imported("(uint8[2,3] a, int8[3,4] b, uint8 zero) => (int32[2,4] y) { y = MatMulInteger(a, b, zero) }").ops();
+  EXPECT_NE(dynamic.find("matmul_integer 2x4xi32"), std::string::npos) << dynamic;
+  EXPECT_EQ(dynamic.find("fallback"), std::string::npos) << dynamic;
   EXPECT_EQ(Imported("(uint8[1,1,4,4] x, int8[1,1,3,3] w) => (int32[1,1,2,2] y) { y = ConvInteger(x, w) }").ops(),
             "conv_integer 1x1x2x2xi32");
   Imported m(
