@@ -7,6 +7,7 @@
 #include "runtime/external/Library.h"
 #include "runtime/external/OrtApi.h"
 
+#include <algorithm>
 #include <filesystem>
 
 using namespace tw;
@@ -124,6 +125,9 @@ Status OrtDevice::bind(const std::vector<TensorSpec> &specs, const std::vector<i
                        std::vector<HostTensor> &tensors, std::vector<ort::Value *> &values) {
   for (const TensorSpec &spec : specs) {
     HostTensor tensor{spec.name, spec.type, kernelShape ? *kernelShape : spec.shape, {}};
+    if (std::any_of(tensor.shape.begin(), tensor.shape.end(), [](int64_t dim) { return dim < 0; }))
+      return userError(model.name + ": '" + spec.name +
+                       "' has a shape that only a run knows; ONNX Runtime is compared where all shapes are known before");
     if (kernelShape && spec.type == ElementKind::I8)
       tensor.type = ElementKind::U8;
     tensor.bytes.resize(frontend::elementBytes(tensor.type) * size_t(elementCount(tensor.shape)));

@@ -19,6 +19,7 @@ import tempfile
 import unittest
 
 import numpy as np
+from onnx import helper
 
 BINARY = os.environ["TILEWRIGHT"]
 SOURCE = pathlib.Path(os.environ["TILEWRIGHT_SOURCE_DIR"])
@@ -203,6 +204,14 @@ class ExternalTest(CompareCase):
         np.save(self.path / "x.npy", np.zeros((8, 8), np.float32))
         report = self.document("gemm:8x8x8:fp32", "--hw", "gemmini_16x16_fp32", "--external", "ort", "--ort", STAND_IN, "--input", "x.npy")
         self.assertEqual([(pair["first"], pair["second"]) for pair in report["agreement"]], [("accel", "cpu"), ("accel", "ort"), ("cpu", "ort")])
+
+    def test_a_shape_that_only_a_run_knows(self):
+        graph = helper.make_graph([helper.make_node("NonZero", ["x"], ["y"])], "g", [helper.make_tensor_value_info("x", 1, [4])],
+                                  [helper.make_tensor_value_info("y", 7, [1, None])])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+        model.ir_version = 8
+        (self.path / "m.onnx").write_bytes(model.SerializeToString())
+        self.refuses("m.onnx", *self.KERNEL[1:], message="m.onnx: 'y' has a shape that only a run knows")
 
     def test_the_library_is_not_replaced_by_the_report(self):
         library = self.path / "library.so"
