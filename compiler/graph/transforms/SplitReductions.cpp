@@ -49,6 +49,12 @@ int64_t largestDivisor(int64_t size, llvm::function_ref<bool(int64_t)> fits) {
 
 RankedTensorType withShape(Value value, ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, elementOf(value)); }
 
+/// The numbers of a row of `count` that are reduced at a time, so that it has a whole number of such parts; 0 if there are none. Two parts have
+/// room, of `bytes` a number.
+int64_t rowPart(int64_t count, int64_t bytes, const Machine &machine) {
+  return largestDivisor(count, [&](int64_t part) { return machine.holdsTwo(part * bytes); });
+}
+
 /// Height and width of a window that is taken first. Their results are taken in a second window.
 struct Part {
   int64_t height = 1, width = 1;
@@ -151,7 +157,7 @@ struct SplitReduce : OpRewritePattern<ReduceOp> {
     const int64_t size = machine.bytesOf(elementOf(op)) * (x.size() == 3 ? machine.columns : 1);
     if (machine.holds(x[1] * size))
       return failure();
-    const int64_t part = largestDivisor(x[1], [&](int64_t part) { return machine.holdsTwo(part * size); });
+    const int64_t part = rowPart(x[1], size, machine);
     if (part == 0)
       return failure();
     SmallVector<int64_t> parts(x), results(x);
@@ -183,6 +189,8 @@ struct SplitSoftmax : OpRewritePattern<SoftmaxOp> {
     // A row of x, one of exponentials in 32 bits, and one of results, which takes the place of x where it must.
     const int64_t columns = shape.back(), size = machine.bytesOf(elementOf(op));
     if (machine.holds(columns * (size + 4 + (machine.overlaps ? 0 : size)) + kResultBytes))
+      return failure();
+    if (!machine.holds(columns * size) && rowPart(columns, size, machine) == 0)
       return failure();
     Location loc = op.getLoc();
     const int64_t rows = tensorOf(op).getNumElements() / columns;
