@@ -43,6 +43,8 @@ ONNX Runtime computed node by node. They **agree**:
 - in integers, where no dequantised output is off by more than one step, or than ONNX Runtime's own integer kernels are, if `info.json` says how far;
   other outputs within what `run --expect` allows.
 
+Inputs that are one integer are constants (`--const`): the sampling rate of silero_v5 chooses one of two networks.
+
 **error** is the largest of any output, as a part of its range. **MACs** are those of all contractions; **on accelerator** is its part of them, and of
 the estimated time, in which accelerator, link and host take turns ([targets](targets.md#host-and-link)). **host** counts kernels and nodes there.
 
@@ -68,12 +70,19 @@ class Network:
         self.kind = "integers" if QUANTISED.intersection(self.operators.values()) else "floats"
 
     def files(self, what, option):
-        """Options that name the tensors of inputs.json or outputs.json."""
+        """Options that name the tensors of inputs.json or outputs.json; `option`: the one for a file."""
         entries = json.loads((self.data / f"{what}.json").read_text())
-        return [word for entry in entries for word in (option, f"{entry['name']}={self.data / entry['file']}")]
+        return [word for entry in entries for word in (option(self.data / entry["file"]), f"{entry['name']}={self.data / entry['file']}")]
+
+    def inputs(self):
+        """Integers without dims, a sampling rate for example, choose the network: they are constants."""
+        def option(file):
+            tensor = numpy.load(file, mmap_mode="r")
+            return "--const" if tensor.shape == () and tensor.dtype.kind == "i" else "--input"
+        return self.files("inputs", option)
 
     def arguments(self, machine, model=None):
-        return [str(model or self.folder / "model.onnx"), "--hw", machine, *self.files("inputs", "--input"), *self.files("outputs", "--expect")]
+        return [str(model or self.folder / "model.onnx"), "--hw", machine, *self.inputs(), *self.files("outputs", lambda file: "--expect")]
 
     def operator(self, node):
         """The operator of a node of a report; a node of a branch has the name of the one around it in front."""
@@ -129,7 +138,7 @@ class Network:
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "model.onnx"
         onnx.save(model, str(file))
-        inputs = self.files("inputs", "--input")
+        inputs = self.inputs()
         report, _ = measure.attempt([str(file), "--hw", NO_FLOATS, *inputs, "--output-dir", str(folder)], limit)
         if not report or any(numpy.abs(numpy.load(output["file"])).max() < 2 ** 24 for output in report["outputs"]):
             return False
