@@ -80,10 +80,14 @@ class Rounder:
             self.rename(graph.node, name, renamed[name])
             kinds[renamed[name]] = kinds[name]
         waiting = list(graph.node)
-        while waiting:  # some models have their nodes in another order
-            made = {name for node in waiting for name in node.output if name}
-            ready = [node for node in waiting if not made.intersection(self.reads(node))]
-            for node in ready or waiting:
+        pending = {name for node in waiting for name in node.output if name}
+        while waiting:  # once, but for models that have their nodes in another order
+            later = []
+            for node in waiting:
+                if not pending.isdisjoint(self.reads(node)):
+                    later.append(node)
+                    continue
+                pending.difference_update(node.output)
                 node_kinds = self.kinds_of(node, kinds)
                 nodes.append(node)
                 for i, (name, kind) in enumerate(zip(node.output, node_kinds)):
@@ -91,7 +95,9 @@ class Rounder:
                     if name and kind in FLOATS:
                         node.output[i] = f"{name}/exact"
                         nodes += self.cast(node.output[i], name, kind)
-            waiting = [node for node in waiting if ready and node not in ready]
+            if len(later) == len(waiting):
+                raise ValueError(f"nodes read each other's results: {', '.join(node.name for node in later)}")
+            waiting = later
         copied = [helper.make_node("Identity", [renamed[value.name]], [f"{value.name}/out"]) for value in graph.output if value.name in renamed]
         for value in graph.output:
             value.name = f"{value.name}/out" if value.name in renamed else value.name

@@ -47,8 +47,8 @@ struct Layer {
 /// Weights of one direction, R turned.
 struct Direction {
   ArrayRef<Activation> activations;
-  std::vector<Tensor> r; ///< [hidden, any], one for each product of a step
-  std::vector<Tensor> p; ///< peepholes i, o and f, [1, hidden] each; none: there are none
+  std::vector<Tensor> r;           ///< [hidden, any], one for each product of a step
+  std::vector<Tensor> p;           ///< peepholes i, o and f, [1, hidden] each; none: there are none
   std::optional<Tensor> bias;      ///< of the product with W, [1, gates * hidden]
   std::optional<Tensor> resetBias; ///< of GRU's last gate, under the reset: [1, hidden]
 };
@@ -204,9 +204,7 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// What a step reads and writes, [batch, hidden]; nothing stands for zeros.
-template <typename Value> struct State {
-  std::optional<Value> h, c;
-};
+template <typename Value> struct State { std::optional<Value> h, c; };
 
 /// One step of a direction. `xw`: x * W of the step, [batch, gates * hidden], with the biases that are not in `direction`.
 template <typename Step>
@@ -477,7 +475,8 @@ static std::optional<Tensor> unroll(const Node &n, const Layer &layer, const Rec
     std::optional<Tensor> mask;
     if (!llvm::all_of(layer.lengths, isIn))
       mask = entryOf(n, *masks, t);
-    steps[size_t(t)] = maskedStep(step, recipe.unrolled, layer, direction, part(n, xw, 0, t * layer.batch, layer.batch), mask, state);
+    steps[size_t(t)] =
+        maskedStep(step, recipe.unrolled, layer, direction, part(n, xw, 0, t * layer.batch, layer.batch), mask, state);
   }
   for (std::optional<Tensor> *each : {&state.h, &state.c})
     if (!*each)
