@@ -159,7 +159,8 @@ private:
   /// Whether all that is made of `op` is a part of shuffles that go.
   bool isInsideShuffle(Operation *op) const {
     return isa<ReshapeOp, TransposeOp>(op) && !op->use_empty() && llvm::all_of(op->getUsers(), [&](Operation *user) {
-             return (open.contains(user) && isa<ReshapeOp>(user)) || (isa<TransposeOp>(user) && isa<ReshapeOp>(op) && isInsideShuffle(user));
+             return (open.contains(user) && isa<ReshapeOp>(user)) ||
+                    (isa<TransposeOp>(user) && isa<ReshapeOp>(op) && isInsideShuffle(user));
            });
   }
 
@@ -360,10 +361,12 @@ private:
   /// Numbers per channel that are attributes.
   static void reorderAttributes(OpBuilder &builder, NamedAttrList &attributes, ArrayRef<int64_t> order) {
     for (StringRef name : {"scales", "multipliers"})
-      if (auto values = dyn_cast_or_null<DenseF32ArrayAttr>(attributes.get(name)); values && values.size() == int64_t(order.size()))
+      if (auto values = dyn_cast_or_null<DenseF32ArrayAttr>(attributes.get(name));
+          values && values.size() == int64_t(order.size()))
         attributes.set(name, builder.getDenseF32ArrayAttr(reorder<float>(values.asArrayRef(), order)));
     for (StringRef name : {"zero_points", "w_zero_points"})
-      if (auto values = dyn_cast_or_null<DenseI32ArrayAttr>(attributes.get(name)); values && values.size() == int64_t(order.size()))
+      if (auto values = dyn_cast_or_null<DenseI32ArrayAttr>(attributes.get(name));
+          values && values.size() == int64_t(order.size()))
         attributes.set(name, builder.getDenseI32ArrayAttr(reorder<int32_t>(values.asArrayRef(), order)));
   }
 };

@@ -53,19 +53,20 @@ Value beforeTranspose(PatternRewriter &rewriter, Location loc, Value value, Arra
   return createReshape(rewriter, loc, padded, moved);
 }
 
-/// The perm of the first operand that comes transposed at run time, by a node of the model: a conversion is where it costs least.
-std::optional<SmallVector<int64_t>> commonTranspose(OperandRange operands, size_t rank) {
+/// The first operand that comes transposed at run time, by a node of the model: a conversion is where it costs least.
+TransposeOp commonTranspose(OperandRange operands, size_t rank) {
   for (Value operand : operands)
     if (auto transpose = operand.getDefiningOp<TransposeOp>(); transpose && !transpose->hasAttr(kConversionAttr) &&
                                                                transpose.getPerm().size() == rank &&
                                                                !constantOf(transpose.getX()))
-      return SmallVector<int64_t>(transpose.getPerm());
-  return std::nullopt;
+      return transpose;
+  return nullptr;
 }
 
-/// Clones `op` on `operands`, its result's dims being those of before a transpose by `perm`, and puts the transpose behind.
-void sink(PatternRewriter &rewriter, Operation *op, ArrayRef<Value> operands, ArrayRef<int64_t> perm,
+/// Clones `op` on `operands`, its result's dims being those of before `transpose`, and puts the transpose behind.
+void sink(PatternRewriter &rewriter, Operation *op, ArrayRef<Value> operands, TransposeOp transpose,
           ArrayRef<NamedAttribute> changed = {}) {
+  ArrayRef<int64_t> perm = transpose.getPerm();
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
   SmallVector<int64_t> shape;
   for (int64_t dim : inversePermutation(perm))
@@ -78,7 +79,7 @@ void sink(PatternRewriter &rewriter, Operation *op, ArrayRef<Value> operands, Ar
     attributes.set(attribute.getName(), attribute.getValue());
   state.addAttributes(attributes);
   Operation *moved = rewriter.create(state);
-  rewriter.replaceOp(op, createTranspose(rewriter, layoutLoc(op), moved->getResult(0), perm));
+  rewriter.replaceOp(op, createTranspose(rewriter, transpose.getLoc(), moved->getResult(0), perm));
 }
 
 struct SinkThroughElementwise : RewritePattern {
@@ -88,13 +89,14 @@ struct SinkThroughElementwise : RewritePattern {
     if (!isElementwise(op))
       return failure();
     size_t rank = cast<RankedTensorType>(op->getResult(0).getType()).getRank();
-    std::optional<SmallVector<int64_t>> perm = commonTranspose(op->getOperands(), rank);
-    if (!perm)
+    TransposeOp common = commonTranspose(op->getOperands(), rank);
+    if (!common)
       return failure();
+    ArrayRef<int64_t> perm = common.getPerm();
     SmallVector<Value> operands;
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
       bool isVector = i == 1 && isa<RequantizeOp>(op); // the bias has no dims of x
-      Value moved = isVector ? operand : beforeTranspose(rewriter, layoutLoc(op), operand, *perm);
+      Value moved = isVector ? operand : beforeTranspose(rewriter, layoutLoc(op), operand, perm);
       if (!moved)
         return failure();
       operands.push_back(moved);
@@ -102,9 +104,9 @@ struct SinkThroughElementwise : RewritePattern {
     SmallVector<NamedAttribute> changed;
     if (hasChannelAxis(op)) {
       int64_t axis = op->getAttrOfType<IntegerAttr>("axis").getInt();
-      changed.push_back(rewriter.getNamedAttr("axis", rewriter.getI64IntegerAttr((*perm)[axis])));
+      changed.push_back(rewriter.getNamedAttr("axis", rewriter.getI64IntegerAttr(perm[axis])));
     }
-    sink(rewriter, op, operands, *perm, changed);
+    sink(rewriter, op, operands, common, changed);
     return success();
   }
 };
@@ -117,31 +119,32 @@ struct SinkThroughDims : RewritePattern {
     if (!isa<ConcatOp, PadOp, SliceOp>(op))
       return failure();
     size_t rank = cast<RankedTensorType>(op->getResult(0).getType()).getRank();
-    std::optional<SmallVector<int64_t>> perm = commonTranspose(op->getOperands(), rank);
-    if (!perm)
+    TransposeOp common = commonTranspose(op->getOperands(), rank);
+    if (!common)
       return failure();
+    ArrayRef<int64_t> perm = common.getPerm();
     // One transpose behind a concat instead of as many as before it, or fewer.
     int64_t gained = 0;
-    SmallVector<int64_t> inverse = inversePermutation(*perm);
+    SmallVector<int64_t> inverse = inversePermutation(perm);
     for (Value operand : op->getOperands()) {
       auto transpose = operand.getDefiningOp<TransposeOp>();
       bool free = constantOf(operand) || movesOnlyUnitDims(shapeOf(operand), inverse);
-      gained += transpose && transpose.getPerm() == ArrayRef<int64_t>(*perm) ? 1 : free ? 0 : -1;
+      gained += transpose && transpose.getPerm() == perm ? 1 : free ? 0 : -1;
     }
     if (gained < 1)
       return failure();
     SmallVector<Value> operands;
     for (Value operand : op->getOperands())
-      operands.push_back(beforeTranspose(rewriter, layoutLoc(op), operand, *perm, /*force=*/true));
+      operands.push_back(beforeTranspose(rewriter, layoutLoc(op), operand, perm, /*force=*/true));
     SmallVector<NamedAttribute> changed;
     auto permuted = [&](ArrayRef<int64_t> values) {
       SmallVector<int64_t> result(values.size());
       for (size_t i = 0; i < values.size(); ++i)
-        result[(*perm)[i]] = values[i];
+        result[perm[i]] = values[i];
       return rewriter.getDenseI64ArrayAttr(result);
     };
     if (auto concat = dyn_cast<ConcatOp>(op))
-      changed.push_back(rewriter.getNamedAttr("axis", rewriter.getI64IntegerAttr((*perm)[concat.getAxis()])));
+      changed.push_back(rewriter.getNamedAttr("axis", rewriter.getI64IntegerAttr(perm[concat.getAxis()])));
     if (auto pad = dyn_cast<PadOp>(op)) {
       changed.push_back(rewriter.getNamedAttr("low", permuted(pad.getLow())));
       changed.push_back(rewriter.getNamedAttr("high", permuted(pad.getHigh())));
@@ -150,7 +153,7 @@ struct SinkThroughDims : RewritePattern {
       changed.push_back(rewriter.getNamedAttr("starts", permuted(slice.getStarts())));
       changed.push_back(rewriter.getNamedAttr("steps", permuted(slice.getSteps())));
     }
-    sink(rewriter, op, operands, *perm, changed);
+    sink(rewriter, op, operands, common, changed);
     return success();
   }
 };

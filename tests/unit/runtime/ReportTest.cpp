@@ -78,6 +78,24 @@ TEST(ReportTest, UtilisationIsMacsOverPeakTimesCycles) {
   EXPECT_EQ(report.countedMacs(), 77u);
 }
 
+TEST(ReportTest, ConversionsAreLayersWithoutNodes) {
+  RunReport report = sampleReport();
+  EXPECT_EQ(nlohmann::json::parse(toJson(report, {"out/y.npy"}))["conversions"]["layers"], 0);
+  EXPECT_EQ(tables(report).find("conversions that"), std::string::npos);
+  isa::Layer transpose;
+  transpose.name = "transpose";
+  report.layers.push_back(transpose);
+  stats::LayerResult layer = report.sim->layers.front();
+  layer.name = "transpose";
+  layer.critical = 28;
+  report.sim->layers.front().critical = 100;
+  report.sim->layers.push_back(layer);
+  const nlohmann::json conversions = nlohmann::json::parse(toJson(report, {"out/y.npy"}))["conversions"];
+  EXPECT_EQ(conversions, nlohmann::json({{"layers", 1}, {"cycles", 100}, {"critical_cycles", 28}, {"dram_bytes", 1536}}));
+  EXPECT_NE(tables(report).find("conversions that the model does not contain: 1, 28 critical cycles, DRAM 1.5 KiB\n"),
+            std::string::npos);
+}
+
 TEST(ReportTest, JsonHasEveryPromisedKey) {
   nlohmann::json document = nlohmann::json::parse(toJson(sampleReport(), {"out/y.npy"}));
   EXPECT_EQ(document["model"], "net.onnx");
