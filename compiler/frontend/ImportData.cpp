@@ -373,7 +373,8 @@ static Tensors importGatherNd(Node &n) {
     if (k > 1) {
       // As graph.gather reads one index.
       Tensor fromEnd = n.binary(BinaryKind::Add, index, number(extent));
-      index = n.elementwise(graph::Function::Select, {n.elementwise(graph::Function::Less, {index, number(0)}), fromEnd, index});
+      index =
+          n.elementwise(graph::Function::Select, {n.elementwise(graph::Function::Less, {index, number(0)}), fromEnd, index});
       index = n.binary(BinaryKind::Min, n.binary(BinaryKind::Max, index, number(0)), number(extent - 1));
     }
     place = place ? n.binary(BinaryKind::Add, n.binary(BinaryKind::Mul, *place, number(extent)), index) : index;
@@ -413,10 +414,10 @@ static Tensors importTrilu(Node &n) {
   k = n.binary(BinaryKind::Min, n.binary(BinaryKind::Max, k, number(-rows)), number(columns));
   const Tensor diagonal = n.binary(BinaryKind::Add, positions(rows, 0, 2), k), column = positions(columns, 1, 2);
   const bool isKnown = k.constant != nullptr;
-  Tensor keeps = isKnown ? Tensor(evalBinary(isUpper ? BinaryKind::GreaterOrEqual : BinaryKind::LessOrEqual, column.constant,
-                                             diagonal.constant))
-                         : n.elementwise(isUpper ? graph::Function::GreaterOrEqual : graph::Function::LessOrEqual,
-                                         {column, diagonal});
+  Tensor keeps =
+      isKnown ? Tensor(evalBinary(isUpper ? BinaryKind::GreaterOrEqual : BinaryKind::LessOrEqual, column.constant,
+                                  diagonal.constant))
+              : n.elementwise(isUpper ? graph::Function::GreaterOrEqual : graph::Function::LessOrEqual, {column, diagonal});
   return {n.elementwise(graph::Function::Select, {keeps, x, makeSplat(x.kind, {}, 0)})};
 }
 
