@@ -373,7 +373,8 @@ static Tensors importGatherNd(Node &n) {
     if (k > 1) {
       // As graph.gather reads one index.
       Tensor fromEnd = n.binary(BinaryKind::Add, index, number(extent));
-      index = n.elementwise(graph::Function::Select, {n.elementwise(graph::Function::Less, {index, number(0)}), fromEnd, index});
+      index =
+          n.elementwise(graph::Function::Select, {n.elementwise(graph::Function::Less, {index, number(0)}), fromEnd, index});
       index = n.binary(BinaryKind::Min, n.binary(BinaryKind::Max, index, number(0)), number(extent - 1));
     }
     place = place ? n.binary(BinaryKind::Add, n.binary(BinaryKind::Mul, *place, number(extent)), index) : index;

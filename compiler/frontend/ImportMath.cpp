@@ -216,14 +216,13 @@ static Tensor generalPower(Node &n, const Tensor &x, const Tensor &exponent) {
                     " are not supported");
   if (x.kind == exponent.kind)
     return n.elementwise(graph::Function::Pow, {x, exponent});
-  const Tensor power =
-      n.elementwise(graph::Function::Pow, {n.cast(x, ElementKind::F64), n.cast(exponent, ElementKind::F64)});
+  const Tensor power = n.elementwise(graph::Function::Pow, {n.cast(x, ElementKind::F64), n.cast(exponent, ElementKind::F64)});
   Tensor result = n.cast(power, x.kind);
   if (isReal)
     return result;
   const unsigned bits = 8 * unsigned(elementBytes(x.kind));
-  const bool isUnsigned = x.kind == ElementKind::U8 || x.kind == ElementKind::U16 || x.kind == ElementKind::U32 ||
-                          x.kind == ElementKind::U64;
+  const bool isUnsigned =
+      x.kind == ElementKind::U8 || x.kind == ElementKind::U16 || x.kind == ElementKind::U32 || x.kind == ElementKind::U64;
   const uint64_t most = ~uint64_t(0) >> (64 - bits + (isUnsigned ? 0 : 1));
   auto bound = [&](graph::Function beyond, double limit, uint64_t value) {
     HostTensor tensor{"", x.kind, {}, std::vector<uint8_t>(bits / 8)};

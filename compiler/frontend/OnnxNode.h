@@ -189,8 +189,8 @@ private:
   /// Whether elements of OpT may be of types that the accelerator has not.
   template <typename OpT>
   static constexpr bool takesAnyElement =
-      llvm::is_one_of<OpT, graph::ElementwiseOp, graph::CastOp, graph::GatherOp, graph::ReshapeOp, graph::TransposeOp, graph::SliceOp,
-                      graph::ConcatOp>::value;
+      llvm::is_one_of<OpT, graph::ElementwiseOp, graph::CastOp, graph::GatherOp, graph::ReshapeOp, graph::TransposeOp,
+                      graph::SliceOp, graph::ConcatOp>::value;
   void checkResult(ElementKind kind, llvm::ArrayRef<int64_t> shape, bool anyElement) const;
   void verifyOp(mlir::Operation *op, bool anyElement) const;
   /// The result of `op`: computed, where its operands are constants. Quantised constants stay so: their dequantize op tells later passes.

@@ -120,9 +120,7 @@ unsigned ElementwiseOp::arityOf(Function function) {
   }
 }
 
-bool ElementwiseOp::isPredicate(Function function) {
-  return function <= Function::IsNan;
-}
+bool ElementwiseOp::isPredicate(Function function) { return function <= Function::IsNan; }
 
 bool ElementwiseOp::isDefinedFor(Function function, Type type) {
   const bool isFloat = isa<FloatType>(type), isBool = type.isInteger(1);
@@ -271,7 +269,8 @@ LogicalResult RequantizeOp::verify() {
 
 LogicalResult GatherOp::verify() {
   ArrayRef<int64_t> x = shapeOf(getX()), indices = shapeOf(getIndices());
-  if (x.size() != 3 || indices.size() != 3 || (indices[0] != 1 && indices[0] != x[0]) || (indices[2] != 1 && indices[2] != x[2]))
+  if (x.size() != 3 || indices.size() != 3 || (indices[0] != 1 && indices[0] != x[0]) ||
+      (indices[2] != 1 && indices[2] != x[2]))
     return emitOpError() << "x has shape " << formatShape(x) << " and indices " << formatShape(indices)
                          << ", expected [O, N, I] and [O or 1, K, I or 1]";
   if (elementOf(getX()) != elementOf(getY()))

@@ -193,7 +193,9 @@ static Value toIntegerBits(OpBuilder &b, Location loc, Value x, bool isUnsigned6
   auto real = [&](double value) { return realConstant(b, loc, type, value); };
   auto compare = [&](P predicate, double value) -> Value { return b.create<arith::CmpFOp>(loc, predicate, x, real(value)); };
   auto integer = [&](int64_t value) { return integerConstant(b, loc, value, 64); };
-  auto select = [&](Value condition, Value yes, Value no) -> Value { return b.create<arith::SelectOp>(loc, condition, yes, no); };
+  auto select = [&](Value condition, Value yes, Value no) -> Value {
+    return b.create<arith::SelectOp>(loc, condition, yes, no);
+  };
   Value isLow = compare(P::OLT, -0x1p63), isHigh = compare(P::OGE, 0x1p63), isNumber = compare(P::ORD, 0);
   Value isOutside = b.create<arith::OrIOp>(loc, isLow, isHigh);
   Value safe = select(isOutside, real(0), select(isNumber, x, real(0)));
@@ -234,7 +236,8 @@ static Value emitHostCast(OpBuilder &b, Location loc, Scalar x, Type to) {
       };
       Value high = b.create<arith::AndIOp>(loc, integer, constant(~int64_t(0x7ff)));
       Value low = b.create<arith::AndIOp>(loc, integer, constant(0x7ff));
-      Value odd = b.create<arith::OrIOp>(loc, high, b.create<arith::SelectOp>(loc, isNotZero(low), constant(0x800), constant(0)));
+      Value odd =
+          b.create<arith::OrIOp>(loc, high, b.create<arith::SelectOp>(loc, isNotZero(low), constant(0x800), constant(0)));
       integer = b.create<arith::SelectOp>(loc, isNotZero(b.create<arith::ShRUIOp>(loc, integer, constant(53))), odd, integer);
     }
     Value real = isUnsignedType(x.type) ? b.create<arith::UIToFPOp>(loc, wide, integer).getResult()
@@ -387,9 +390,9 @@ static Value emitFunction(OpBuilder &b, ElementwiseOp op, ArrayRef<Scalar> x) {
     return b.create<arith::CmpFOp>(loc, arith::CmpFPredicate::UNO, numbers[0], numbers[0]);
   if (ElementwiseOp::isPredicate(function))
     return emitComparison(b, loc, function, type, numbers[0], numbers[1]);
-  Value y = function == Function::Sign   ? emitSign(b, loc, type, numbers[0])
-            : isa<FloatType>(type)       ? emitRealFunction(b, loc, function, numbers)
-                                         : emitIntegerFunction(b, loc, function, type, numbers);
+  Value y = function == Function::Sign ? emitSign(b, loc, type, numbers[0])
+            : isa<FloatType>(type)     ? emitRealFunction(b, loc, function, numbers)
+                                       : emitIntegerFunction(b, loc, function, type, numbers);
   return isa<FloatType>(type) && !result.isF64() ? fromF32(b, loc, y, result) : y;
 }
 

@@ -758,7 +758,8 @@ private:
     ElementsAttr elements = constantOf(constant);
     Type type = elements.getElementType();
     if (type.isF64()) {
-      auto dense = isa<DenseElementsAttr>(elements) ? cast<DenseElementsAttr>(elements) : reshapeConstant(elements, shapeOf(constant));
+      auto dense =
+          isa<DenseElementsAttr>(elements) ? cast<DenseElementsAttr>(elements) : reshapeConstant(elements, shapeOf(constant));
       return inner.create<arith::ConstantOp>(loc, cast<TypedAttr>(*dense.getValues<Attribute>().begin()));
     }
     if (isa<FloatType>(type))

@@ -342,7 +342,8 @@ llvm::Error CpuExecutable::Impl::runMain(llvm::ArrayRef<HostTensor> inputs, std:
       from.push_back(pointerOf(slot));
     const Kernel &kernel = kernels[step.kernel];
     // Parts of larger tensors do not lie as the kernel's types say.
-    if (!kernel.isPlaced && llvm::any_of(kernel.signature.inputs, [](const TensorSpec &spec) { return spec.indexExtent > 0; })) {
+    if (!kernel.isPlaced &&
+        llvm::any_of(kernel.signature.inputs, [](const TensorSpec &spec) { return spec.indexExtent > 0; })) {
       runCalls();
       if (llvm::Error error = checkIndices(kernel, from))
         return error;

@@ -22,9 +22,8 @@ static bool isLookup(Operation &op) {
   };
   if (auto extract = dyn_cast<tensor::ExtractOp>(op))
     return llvm::all_of(extract.getIndices(), isIndex);
-  return isa<linalg::IndexOp, arith::IndexCastOp>(op) && llvm::all_of(op.getUsers(), [](Operation *user) {
-           return isa<tensor::ExtractOp>(user);
-         });
+  return isa<linalg::IndexOp, arith::IndexCastOp>(op) &&
+         llvm::all_of(op.getUsers(), [](Operation *user) { return isa<tensor::ExtractOp>(user); });
 }
 
 bool isSupportedBody(Block &body, Operation *&offender) {

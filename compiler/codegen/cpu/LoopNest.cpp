@@ -264,7 +264,8 @@ void NestEmitter::chooseVectorLoop() {
 
 /// Looks for a loop along which everything that is strided along the vector loop is contiguous.
 void NestEmitter::chooseTransposition() {
-  if (nest.accumulates || !isGathered || hasTables() || llvm::any_of(storeSlots, [&](unsigned slot) { return isStrided(*slots[slot]); }))
+  if (nest.accumulates || !isGathered || hasTables() ||
+      llvm::any_of(storeSlots, [&](unsigned slot) { return isStrided(*slots[slot]); }))
     return;
   for (int dim = static_cast<int>(nest.sizes.size()); dim-- > 0;) {
     const int64_t smaller = std::min(nest.sizes[dim], nest.sizes[vectorDim]);

@@ -47,7 +47,7 @@ enum class Products : uint8_t { None, Bytes, Words, Bfloats };
 /// A tensor.extract of a body: the element of a table, an operand of the stage, that lies the sum of `places` times their distances in elements
 /// behind the table's place in this iteration.
 struct NestLookup {
-  unsigned table = 0; ///< among the inputs of the stage
+  unsigned table = 0;                                        ///< among the inputs of the stage
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> places; ///< integers of 64 bits that the body computes
 };
 

@@ -47,8 +47,9 @@ mlir::DenseElementsAttr bitcastConstant(mlir::ElementsAttr elements, mlir::Type 
 /// Row-major strides in elements.
 llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape);
 
-/// The value of the one result of `op`, whose operands are all constants: every op of the dialect but graph.fallback and graph.elementwise, and
-/// but those of ONNX Runtime that graph-decompose-ops takes apart. Null for these, for numbers of 64 bits other than int64, and where the value is open, such as a quotient by the integer 0.
+/// The value of the one result of `op`, whose operands are all constants: every op of the dialect but graph.fallback, graph.elementwise and
+/// graph.gather, and but those of ONNX Runtime that graph-decompose-ops takes apart. Null for these, for casts of f64 and ui64, and where the
+/// value is open, such as a quotient by the integer 0.
 mlir::DenseElementsAttr evaluate(mlir::Operation *op);
 /// The same for ops that sum or compare many numbers; null for all others.
 mlir::DenseElementsAttr evaluateSums(mlir::Operation *op);
