@@ -414,9 +414,9 @@ static Tensors importTrilu(Node &n) {
   k = n.binary(BinaryKind::Min, n.binary(BinaryKind::Max, k, number(-rows)), number(columns));
   const Tensor diagonal = n.binary(BinaryKind::Add, positions(rows, 0, 2), k), column = positions(columns, 1, 2);
   const bool isKnown = k.constant != nullptr;
-  Tensor keeps = isKnown ? Tensor(evalElementwise(isUpper ? "GreaterOrEqual" : "LessOrEqual", {column.constant, diagonal.constant}))
-                         : n.elementwise(isUpper ? graph::Function::GreaterOrEqual : graph::Function::LessOrEqual,
-                                         {column, diagonal});
+  Tensor keeps =
+      isKnown ? Tensor(evalElementwise(isUpper ? "GreaterOrEqual" : "LessOrEqual", {column.constant, diagonal.constant}))
+              : n.elementwise(isUpper ? graph::Function::GreaterOrEqual : graph::Function::LessOrEqual, {column, diagonal});
   return {n.elementwise(graph::Function::Select, {keeps, x, makeSplat(x.kind, {}, 0)})};
 }
 

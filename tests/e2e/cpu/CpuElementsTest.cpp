@@ -53,8 +53,9 @@ HostTensor edges(ElementKind kind, const Shape &shape, unsigned seed, double mos
   const int64_t count = operators::countOf(tensor);
   std::mt19937_64 random(seed);
   const double inf = std::numeric_limits<double>::infinity();
-  std::vector<double> reals{0.0, -0.0, 0.5, -0.5, 1, -1, 1.5, -1.5, 2.5, -2.5, 0.25, -0.75, 0.99, 3, -7, 127.5, 255, -129, 65504, 1e-40,
-                            -1e-40, 3.4e38, -3.4e38, inf, -inf, std::nan(""), 1e9, -3e9, 5e9, 1e19, 2e19, -1e19};
+  std::vector<double> reals{0.0,     -0.0, 0.5,  -0.5,         1,     -1,   1.5,  -1.5,  2.5,   -2.5,   0.25,
+                            -0.75,   0.99, 3,    -7,           127.5, 255,  -129, 65504, 1e-40, -1e-40, 3.4e38,
+                            -3.4e38, inf,  -inf, std::nan(""), 1e9,   -3e9, 5e9,  1e19,  2e19,  -1e19};
   for (int64_t i = 0; i < count; ++i) {
     const uint64_t bits = random();
     if (frontend::isFloat(kind)) {
@@ -150,7 +151,8 @@ llvm::Expected<std::vector<HostTensor>> runCode(const Model &model, unsigned vec
   if (!executable)
     return executable.takeError();
   std::vector<HostTensor> outputs(1);
-  outputs[0] = operators::makeTensor(frontend::elementKindOf(model.proto.graph().output(0).type().tensor_type().elem_type()).value(), {});
+  outputs[0] = operators::makeTensor(
+      frontend::elementKindOf(model.proto.graph().output(0).type().tensor_type().elem_type()).value(), {});
   if (llvm::Error error = (*executable)->run(model.inputs, outputs))
     return std::move(error);
   return std::move(outputs);
@@ -158,12 +160,11 @@ llvm::Expected<std::vector<HostTensor>> runCode(const Model &model, unsigned vec
 
 /// `places`: units of the last place that floats may differ by.
 void check(const Model &model, int places = 0) {
-  const HostTensor expected = *operators::Evaluator(model.proto)
-                                   .run(std::vector<Value>(model.inputs.begin(), model.inputs.end()))
-                                   .front()
-                                   .tensor;
-  SCOPED_TRACE(model.node->op_type() + " of " + (model.inputs.empty() ? "constants" : frontend::elementName(model.inputs[0].type)) +
-               " to " + frontend::elementName(expected.type));
+  const HostTensor expected =
+      *operators::Evaluator(model.proto).run(std::vector<Value>(model.inputs.begin(), model.inputs.end())).front().tensor;
+  SCOPED_TRACE(model.node->op_type() + " of " +
+               (model.inputs.empty() ? "constants" : frontend::elementName(model.inputs[0].type)) + " to " +
+               frontend::elementName(expected.type));
   // Every other model with short vectors.
   static unsigned models = 0;
   const unsigned vectorBits = models++ % 2 ? 128 : 0;
@@ -279,8 +280,7 @@ TEST(CpuElementsTest, RoundedNumbers) {
 }
 
 TEST(CpuElementsTest, FunctionsOfFloats) {
-  for (const char *type :
-       {"Log", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"})
+  for (const char *type : {"Log", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"})
     for (ElementKind kind : kFloats) {
       Model model(type, kind);
       model.add(edges(kind, {131}, 1));
