@@ -339,6 +339,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
       return userError("kernel '" + model + "' is " + hwconfigs::typeName(kernel->type) + " but the array of machine '" +
                        machine->name + "' multiplies " + hwconfigs::typeName(machine->arrayType));
     result.module = buildInlineKernel(*result.context, *kernel, options.seed);
+    if (machine) // who names a kernel asks what the machine does with it
+      result.options.targets = {pipeline::targetNamed(graph::kAccelTarget)};
   } else {
     if (kind != ModelKind::Onnx && !(options.import.constants.empty() && options.import.values.empty()))
       return userError(model + ": --const is for ONNX models");

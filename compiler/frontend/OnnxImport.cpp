@@ -872,6 +872,8 @@ bool GraphImporter::compute(const onnx::NodeProto &proto) {
     for (int i = 0; i < alone.graph().output_size(); ++i)
       defineValue(alone.graph().output(i).name(), results[size_t(i)]);
   } catch (const operators::Error &error) {
+    if (auto problem = budget.check(error.bytes))
+      throw ImportError{*problem};
     std::string text = error.message; // the node's own name is said by who catches
     if (const size_t end = text.find("): "); text.rfind("node \"", 0) == 0 && end != std::string::npos)
       text.erase(0, end + 3);

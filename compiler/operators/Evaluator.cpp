@@ -391,7 +391,8 @@ void Evaluator::runNode(const onnx::NodeProto &node, Scope &scope, const Opsets 
       throw;
     const std::string name = !node.name().empty() ? node.name() : node.output_size() ? node.output(0) : "";
     throw Error{"node \"" + printable(name) + "\" (" + (domain.empty() ? "" : printable(domain) + ":") +
-                printable(node.op_type()) + "): " + error.message};
+                    printable(node.op_type()) + "): " + error.message,
+                error.bytes};
   } catch (const std::bad_alloc &) {
     throw Error{"node \"" + printable(node.output_size() ? node.output(0) : node.name()) + "\" (" + printable(node.op_type()) +
                 "): there is not enough memory"};

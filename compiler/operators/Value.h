@@ -19,6 +19,7 @@ using Shape = std::vector<int64_t>;
 /// What was wrong with a node, its operands or its attributes; thrown inside this library and by what evaluates graphs.
 struct Error {
   std::string message;
+  uint64_t bytes = 0; ///< of a tensor that a ByteLimit does not allow; 0: something else is wrong
 };
 
 /// A tensor, a sequence, or an optional that is empty.

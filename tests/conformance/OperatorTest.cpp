@@ -201,8 +201,9 @@ private:
     info.set_name(name);
     auto *type = info.mutable_type()->mutable_tensor_type();
     type->set_elem_type(onnxType(kind));
+    auto *dims = type->mutable_shape(); // of a scalar there are none
     for (int64_t dim : shape)
-      type->mutable_shape()->add_dim()->set_dim_value(dim);
+      dims->add_dim()->set_dim_value(dim);
   }
 
   onnx::ModelProto proto;
