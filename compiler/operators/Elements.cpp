@@ -174,8 +174,7 @@ HostTensor operators::makeTensor(ElementKind kind, const Shape &shape) {
                 ": no dim may be negative, and at most 2^31 elements are allowed"};
   const uint64_t bytes = uint64_t(*count) * (kind == ElementKind::String ? sizeof(std::string) : frontend::elementBytes(kind));
   if (bytes > bytesLeft)
-    throw Error{"a tensor of shape " + textOf(shape) + " needs " + std::to_string(bytes) +
-                    " bytes, more than may be used here",
+    throw Error{"a tensor of shape " + textOf(shape) + " needs " + std::to_string(bytes) + " bytes, more than may be used here",
                 bytes};
   if (bytesLeft != ~uint64_t(0))
     bytesLeft -= bytes;
