@@ -109,9 +109,12 @@ class Rounder:
         names = set(node.input)
         for attribute in node.attribute:
             if attribute.type == attribute.GRAPH:
-                for inner in attribute.g.node:
-                    names |= self.reads(inner)
+                names |= {name for inner in attribute.g.node for name in self.reads(inner)} - self.defined(attribute.g)
         return names
+
+    def defined(self, graph):
+        """Names that mean something else in the graph than around it."""
+        return {value.name for value in [*graph.input, *graph.initializer]} | {name for node in graph.node for name in node.output}
 
     def rename(self, nodes, name, new):
         for node in nodes:
@@ -119,7 +122,7 @@ class Rounder:
                 if read == name:
                     node.input[i] = new
             for attribute in node.attribute:
-                if attribute.type == attribute.GRAPH:
+                if attribute.type == attribute.GRAPH and name not in self.defined(attribute.g):
                     self.rename(attribute.g.node, name, new)
 
 
