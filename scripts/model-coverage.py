@@ -36,10 +36,10 @@ Made by `TILEWRIGHT_MODELS=FOLDER scripts/model-coverage.py -o FILE`; the same o
 Each network runs on a machine of 16x16, of 32x32 and of 128x128 that multiplies its type, and its outputs are compared with stored ones, which
 ONNX Runtime computed node by node. They **agree**:
 - in fp32, where no output is further off than `run --expect` allows ([files.md](files.md#expected-values)): 0.0001 of its range, 0.004 with float16.
-  The Softmax of numbers beyond 2^24, whose last bit is 2, shows in which order sums were taken. Where it is further off, what it reads is compared
-  with what it reads on this CPU;
-- in bf16, where the error is at most twice that of this CPU computing with every tensor rounded to bfloat16, which stands in brackets, and where an
-  output of one row has the same largest element, or the CPU's has another as well, or the two largest differ by less than the CPU's error;
+  The Softmax of numbers beyond 2^24, whose last bit is 2, shows in which order sums were taken: where such an output is further off, the operand
+  of the Softmax is compared with the one that this CPU computes;
+- in bf16, where the error is at most twice the one in brackets, of this CPU with every tensor rounded to bfloat16. The largest element of a row
+  must be the same, unless this CPU finds another one too, or the two largest differ by less than this CPU's error;
 - in integers, where no dequantised output is off by more than one step, or than ONNX Runtime's own integer kernels are, if `info.json` says how far;
   other outputs within what `run --expect` allows.
 
