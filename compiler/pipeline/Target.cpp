@@ -80,6 +80,8 @@ public:
     if (host.has(kernel))
       return host.run(kernel, inputs, outputs);
     llvm::Error error = executable->runKernel(kernel, inputs, outputs);
+    if (error.isA<cpu::ValueError>())
+      return error;
     return error ? llvm::createStringError("internal: kernel '%s' on the CPU: %s", kernel.str().c_str(),
                                            llvm::toString(std::move(error)).c_str())
                  : llvm::Error::success();

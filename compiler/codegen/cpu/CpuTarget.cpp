@@ -31,6 +31,8 @@ using tw::frontend::HostTensor;
 
 namespace tw::cpu {
 
+char ValueError::ID = 0;
+
 namespace {
 
 llvm::Error failure(const llvm::Twine &message) { return llvm::createStringError(llvm::inconvertibleErrorCode(), message); }
@@ -203,8 +205,8 @@ template <typename T> llvm::Error checkIndices(const Kernel &kernel, const Tenso
   const T *outside = std::find_if(indices, end, [=](int64_t index) { return index < -extent || index >= extent; });
   if (outside == end)
     return llvm::Error::success();
-  return failure("kernel '" + kernel.name + "': index " + llvm::Twine(int64_t(*outside)) + " is out of range for a dim of " +
-                 llvm::Twine(extent));
+  return llvm::make_error<ValueError>("kernel '" + kernel.name + "': index " + std::to_string(int64_t(*outside)) +
+                                      " is out of range for a dim of " + std::to_string(extent));
 }
 
 /// The same of all that the kernel is given.

@@ -18,6 +18,18 @@
 
 namespace tw::cpu {
 
+/// What is wrong with the values that a kernel is given, not with the kernel.
+class ValueError : public llvm::ErrorInfo<ValueError> {
+public:
+  static char ID;
+  explicit ValueError(std::string message) : message(std::move(message)) {}
+  void log(llvm::raw_ostream &os) const override { os << message; }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+
+private:
+  std::string message;
+};
+
 struct CpuOptions {
   /// Threads that share the work of a kernel, this one included.
   unsigned threads = 1;

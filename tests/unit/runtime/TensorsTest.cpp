@@ -289,6 +289,12 @@ TEST(TensorsTest, RandomBytesUseTheWholeRange) {
   EXPECT_EQ(*std::max_element(values.begin(), values.end()), 127);
 }
 
+TEST(TensorsTest, RandomIntegersAreGoodIndices) {
+  for (ElementKind kind : {ElementKind::I32, ElementKind::I64})
+    for (double value : toDoubles(randomTensor({"ids", kind, {100}}, 1)))
+      EXPECT_TRUE(value == 0 || value == 1) << value;
+}
+
 TEST(TensorsTest, BadNpyFilesAreNamed) {
   std::string path = testing::TempDir() + "/bad.npy";
   FILE *file = fopen(path.c_str(), "wb");
