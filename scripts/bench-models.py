@@ -5,7 +5,7 @@ that is farthest from its own. It shows what the networks of the tables do not h
 
   scripts/bench-models.py [--schedule NAME] [-o FILE.md] [NETWORK...]
 
-Inputs have the shapes of the first test data set. Runs are kept in build/measurements. TILEWRIGHT names a tilewright that is built already.
+Inputs have the shapes of the first test data set; integers without dims are the constants that it holds. Runs are kept in build/measurements. TILEWRIGHT names a tilewright that is built already.
 """
 
 import argparse
@@ -31,11 +31,16 @@ program's last retirement on. Small networks on large machines are mostly fill a
 
 
 def shapes(folder):
-    """Options that fix the dims of inputs."""
+    """Options that fix the dims of inputs. Integers without dims, a sampling rate for example, choose the network: they are constants."""
     data = folder / "test_data_set_0"
-    inputs = json.loads((data / "inputs.json").read_text())
-    found = {entry["name"]: numpy.load(data / entry["file"], mmap_mode="r").shape for entry in inputs}
-    return [option for name, shape in found.items() if shape for option in ("--shape", f"{name}={','.join(map(str, shape))}")]
+    options = []
+    for entry in json.loads((data / "inputs.json").read_text()):
+        tensor = numpy.load(data / entry["file"], mmap_mode="r")
+        if tensor.shape:
+            options += ["--shape", f"{entry['name']}={','.join(map(str, tensor.shape))}"]
+        elif tensor.dtype.kind == "i":
+            options += ["--const", f"{entry['name']}={data / entry['file']}"]
+    return options
 
 
 def farthest(report):
