@@ -1,7 +1,7 @@
 //===- OffloadCheck.h - Where a network would run ---------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What import and the graph phase say of a model: its kernels and their targets.
+// The kernels of a model and their targets, after import and the graph phase.
 // No program is compiled.
 //===----------------------------------------------------------------------===//
 #ifndef RUNTIME_OFFLOADCHECK_H

@@ -9,16 +9,11 @@ Inputs have the shapes of the first test data set; integers without dims are the
 """
 
 import argparse
-import json
 import os
 import pathlib
 
-import numpy
-
 import measure
 
-MACHINES = {"int8": ["gemmini_16x16_int8", "edge_32x32_int8", "onnxim_128x128"],
-            "float": ["gemmini_16x16_bf16", "gemmini_16x16_fp32", "edge_32x32_bf16", "cloud_128x128"]}
 TEXT = """# Real networks
 
 Made by `TILEWRIGHT_MODELS=FOLDER scripts/bench-models.py{options} -o FILE`; simulated cycles, the same on every host.
@@ -28,19 +23,6 @@ on chip can come. **farthest**: the layer whose cycles exceed its own bound the 
 program's last retirement on. Small networks on large machines are mostly fill and latency.
 
 """
-
-
-def shapes(folder):
-    """Options that fix the dims of inputs. Integers without dims, a sampling rate for example, choose the network: they are constants."""
-    data = folder / "test_data_set_0"
-    options = []
-    for entry in json.loads((data / "inputs.json").read_text()):
-        tensor = numpy.load(data / entry["file"], mmap_mode="r")
-        if tensor.shape:
-            options += ["--shape", f"{entry['name']}={','.join(map(str, tensor.shape))}"]
-        elif tensor.dtype.kind == "i":
-            options += ["--const", f"{entry['name']}={data / entry['file']}"]
-    return options
 
 
 def farthest(report):
@@ -67,8 +49,8 @@ def main():
     for name in arguments.networks:
         if name not in there:
             measure.fail(f"'{name}' is not in {models}, which has {', '.join(there)}")
-    rows = [(name, machine) for name in arguments.networks or there for machine in MACHINES["int8" if "int8" in name else "float"]]
-    reports = measure.run_all([[str(models / name / "model.onnx"), "--hw", machine, "--schedule", arguments.schedule, *shapes(models / name)]
+    rows = [(name, machine) for name in arguments.networks or there for machine in measure.machines_for(name)]
+    reports = measure.run_all([[str(models / name / "model.onnx"), "--hw", machine, "--schedule", arguments.schedule, *measure.shape_options(models / name)]
                                for name, machine in rows])
     lines = []
     for (name, machine), report in zip(rows, reports):

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import threading
 
+import numpy
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("TILEWRIGHT_BUILD", ROOT / "build")).resolve()
 BINARY = pathlib.Path(os.environ.get("TILEWRIGHT", BUILD / "release/bin/tilewright")).resolve()
@@ -29,6 +31,10 @@ RESNET18 = {
     "C8": "28x28x128:1x1x256:s2:p0", "C9": "14x14x256:3x3x256:s1:p1", "C10": "14x14x256:3x3x512:s2:p1",
     "C11": "14x14x256:1x1x512:s2:p0", "C12": "7x7x512:3x3x512:s1:p1",
 }
+
+# The machines of tables of networks, by the type that a network is in.
+MACHINES = {"int8": ["gemmini_16x16_int8", "edge_32x32_int8", "onnxim_128x128"],
+            "float": ["gemmini_16x16_bf16", "gemmini_16x16_fp32", "edge_32x32_bf16", "cloud_128x128"]}
 
 _digests = {}
 _digest_lock = threading.Lock()
@@ -85,6 +91,24 @@ def network(name, form):
         file.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run([BINARY, "quantize", plain, "--calibration", "random:1", "-o", file], check=True, stdout=sys.stderr)
     return os.path.relpath(file, ROOT)
+
+
+def machines_for(name):
+    """The machines that compute in the type of a network of TILEWRIGHT_MODELS, which its name tells."""
+    return MACHINES["int8" if "int8" in name else "float"]
+
+
+def shape_options(folder):
+    """Options that fix the dims of inputs. Integers without dims, a sampling rate for example, choose the network: they are constants."""
+    data = folder / "test_data_set_0"
+    options = []
+    for entry in json.loads((data / "inputs.json").read_text()):
+        tensor = numpy.load(data / entry["file"], mmap_mode="r")
+        if tensor.shape:
+            options += ["--shape", f"{entry['name']}={','.join(map(str, tensor.shape))}"]
+        elif tensor.dtype.kind == "i":
+            options += ["--const", f"{entry['name']}={data / entry['file']}"]
+    return options
 
 
 def kept_file(arguments):

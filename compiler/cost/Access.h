@@ -1,9 +1,9 @@
 //===- Access.h - Which elements a result is made of --------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Exact access relations between the results of a layer and the elements of the
-// tensors that it reads, and sets of elements that they are applied to. Tensors
-// are rows of elements as they lie in DRAM, so that a reshape changes nothing.
+// Exact access relations between the results of a layer and the elements of its
+// operands, and the sets of elements that the relations map. A tensor is the row
+// of its elements in DRAM: a reshape changes nothing.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_COST_ACCESS_H
 #define COMPILER_COST_ACCESS_H
@@ -29,37 +29,39 @@ public:
   void add(uint64_t begin, uint64_t end);
   /// Precondition: the sizes are equal.
   void add(const IndexSet &other);
-  /// The first number from `begin` on that is in the set, or is not; `end`, or size() if that is less, if there is none in front of it.
+  /// The first number from `begin` on that is in the set (isIn), or outside the set. Without such a number before `end`: the smaller of `end`
+  /// and size().
   uint64_t next(uint64_t begin, bool isIn, uint64_t end = UINT64_MAX) const;
 
 private:
   uint64_t numbers;
   bool full;
-  std::vector<uint64_t> words; ///< none: all numbers are in the set (`full`), or none is
+  std::vector<uint64_t> words; ///< empty: the set is full or empty, as `full` says
 
   void checkFull();
 };
 
-/// What results take from one tensor: all combinations of the positions that each axis of the tensor has for a result.
+/// The elements of one tensor that a result reads: all combinations of the positions along each axis of the tensor.
 struct Access {
   struct Axis {
-    int result = -1; ///< the axis of the results that decides, at most one per access; -1: all positions are taken
+    int result =
+        -1; ///< the axis of the results that selects positions, at most one for each access; -1: a result reads all positions
     std::vector<PositionAxis>
-        windows; ///< from a position of the results to those of the tensor, one after the other; none: the same
-    int64_t size = 1, stride = 0; ///< positions of the tensor, and elements from each to the next
+        windows; ///< maps from a position of the results to positions of the tensor, applied in this order; empty: identity
+    int64_t size = 1, stride = 0; ///< positions of the tensor, and elements from each position to the next
   };
 
-  bool isConstant = false; ///< of LayerWork::constants, not of its inputs
-  size_t use = 0;          ///< which of them
-  uint64_t elements = 0;   ///< of the tensor
-  int64_t offset = 0;      ///< of the element at position 0 of all axes
+  bool isConstant = false; ///< the tensor is one of LayerWork::constants, else one of LayerWork::inputs
+  size_t use = 0;          ///< index of the tensor in that list
+  uint64_t elements = 0;   ///< size of the tensor
+  int64_t offset = 0;      ///< element at position 0 of all axes
   std::vector<Axis> axes;
 };
 
-/// Results of a layer as numbers: all combinations of positions of their axes, those of the last axis side by side.
+/// The results of a layer as numbers, in row-major order of the axes.
 struct ResultSpace {
   struct Axis {
-    int64_t size = 1, stride = 0; ///< in the tensor that they are written to
+    int64_t size = 1, stride = 0; ///< stride in the tensor that the results are written to
   };
   std::vector<Axis> axes;
   int64_t offset = 0;
@@ -67,13 +69,13 @@ struct ResultSpace {
   uint64_t size() const;
 };
 
-/// The elements that `results`, a set of numbers of `space`, take.
+/// The elements that `results`, a set of numbers of `space`, read.
 IndexSet elementsTaken(const ResultSpace &space, const IndexSet &results, const Access &access);
 
 /// The results that write the elements `written` of a tensor.
 IndexSet resultsIn(const ResultSpace &space, const IndexSet &written);
 
-/// Positions along each axis that some result of the set has; nothing if the set is not all combinations of them.
+/// The positions along each axis of the results in `set`. Empty if `set` is not the product of these positions.
 std::vector<std::vector<int64_t>> combinationsOf(const std::vector<int64_t> &sizes, const IndexSet &set);
 
 } // namespace tw::cost

@@ -32,61 +32,60 @@ struct Grid {
 /// A tensor in DRAM of a network: an index into the list that networkBound takes.
 struct TensorUse {
   unsigned tensor = 0;
-  uint64_t bytes = 0; ///< that the layer touches at least
-  /// How the layer walks it, if it does so plainly: inputs as a whole, each element once.
+  uint64_t bytes = 0; ///< a lower bound of the bytes that the layer touches
+  /// Set where the layer reads the whole tensor and each element once: the positions in the order of the layer's loops.
   std::optional<Grid> grid;
   uint64_t elementBytes = 1;
 };
 
-/// A constant of a layer. Two with the same key, unless it is null, are the same bytes.
+/// A constant of a layer. Constants with the same key are the same bytes; a constant with a null key is like no other.
 struct ConstantUse {
   const void *key = nullptr;
   uint64_t bytes = 0;
   uint64_t elementBytes = 1;
 };
 
-/// How the results of a layer hang on inputs[0], as far as cuts need to know: on what LayerWork::window says of the
-/// positions, and of the channels there on
+/// Which channels of inputs[0] a result depends on. LayerWork::window holds the positions.
 enum class Dependence {
-  None,        ///< nothing is known
-  Elementwise, ///< their own, and of the other inputs too
-  Window,      ///< their own
-  Channels,    ///< all
+  None,        ///< unknown
+  Elementwise, ///< the channel of the result, of the other inputs too
+  Window,      ///< the channel of the result
+  Channels,    ///< all channels
 };
 
-/// What one layer asks of the engines at least.
+/// The least work of one layer on each engine.
 struct LayerWork {
-  uint64_t arrayCycles = 0;   ///< streaming through the array, any packing
+  uint64_t arrayCycles = 0;   ///< rows streaming through the array, for any packing
   uint64_t preloadCycles = 0; ///< weights through the preload port
-  uint64_t preloadTiles = 0;  ///< that these weights fill at least
+  uint64_t preloadTiles = 0;  ///< the least number of tiles that the weights fill
   uint64_t vectorCycles = 0;  ///< results through the vector engine
-  /// Depthwise windows may run on either engine: so many cycles more on the vector engine, or so many on the array.
+  /// Depthwise windows run on either engine: cycles in addition to vectorCycles, or cycles on the array.
   uint64_t windowVectorCycles = 0, windowArrayCycles = 0;
   std::optional<Contraction> contraction; ///< on the array
-  bool operandsLoaded = false;            ///< its input and weights are two tensors that come from DRAM
+  bool operandsLoaded = false;            ///< input and weights are two tensors in DRAM
   std::vector<TensorUse> inputs;          ///< a contraction's or window's own input first
   std::vector<ConstantUse> constants;
   TensorUse output;
   Dependence dependence = Dependence::None;
-  std::array<PositionAxis, 3> window;                ///< which positions of inputs[0] a result takes, unless nothing is known
+  std::array<PositionAxis, 3> window;                ///< positions of inputs[0] that a result reads; see `dependence`
   bool poolsPositions = false;                       ///< the results of all positions of an image are summed
-  std::optional<std::array<PositionAxis, 3>> maxima; ///< which sums of the contraction a result is the largest of
-  std::optional<size_t> weights;                     ///< among the constants, what the contraction multiplies by
+  std::optional<std::array<PositionAxis, 3>> maxima; ///< window of the contraction's sums whose maximum is the result
+  std::optional<size_t> weights;                     ///< index of the contraction's weights among `constants`
 
-  /// Results that lie in the output in one way, and what they take: one of a layer that computes, several of one that copies.
+  /// A part of the output whose results have one access relation. A layer that computes has one piece; a layer that copies may have several.
   struct Piece {
     ResultSpace space;
     std::vector<Access> reads;
   };
-  std::vector<Piece> pieces; ///< all results; none: nothing is known of what they take
-  // Of a layer with one piece, what its results take of what the layer makes on the way:
+  std::vector<Piece> pieces; ///< all results; empty: the access relations are unknown
+  // Access relations between the results and intermediate values of a layer with one piece.
   std::optional<Access> sums; ///< sums of the contraction or window, numbered by n, h, w, group and channel
   std::vector<Access>
-      passes; ///< for each pass of the vector engine, the elements that it reads or writes, one a lane and cycle
-  std::optional<Access> looked;         ///< elements that the vector engine looks at, before all others
+      passes; ///< for each pass of the vector engine, the elements that the pass reads or writes, one a lane and cycle
+  std::optional<Access> looked;         ///< elements that the vector engine reads in front of all passes
   std::optional<Contraction> depthwise; ///< a window that may run on either engine, as a contraction
 
-  /// Whether all results of a channel are one.
+  /// Whether each channel has one result.
   bool onePosition() const { return window[0].size == 1 && window[1].size == 1 && window[2].size == 1; }
 };
 
@@ -102,7 +101,7 @@ struct Bound {
 struct LayerTraffic {
   uint64_t compulsoryBytes = 0;  ///< everything once
   uint64_t unavoidableBytes = 0; ///< no schedule moves less
-  uint64_t threeMemoryBytes = 0; ///< nor does one with a memory for each operand move less than this
+  uint64_t threeMemoryBytes = 0; ///< no schedule of a machine with one memory for each operand moves less
   uint64_t referenceBytes = 0;   ///< the best tiling; not a bound
 };
 
@@ -117,13 +116,13 @@ LayerTraffic layerTraffic(const LayerWork &layer, const timing::MachineParams &m
 /// Lower bound of a layer that runs alone.
 Bound layerBound(const LayerWork &layer, const timing::MachineParams &machine);
 
-/// Bytes that no schedule of the network avoids: constants, network inputs as far as results hang on them, and outputs, as intermediate
-/// tensors may stay on chip; of a network of one layer what that layer cannot avoid.
+/// Bytes that no schedule of the network avoids: constants, outputs, and the parts of network inputs that results depend on. Intermediate
+/// tensors may stay on chip. For a network of one layer: LayerTraffic::unavoidableBytes.
 uint64_t networkBytes(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
                       const timing::MachineParams &machine);
 
-/// Lower bound of a network, layers in the order of their dependences: the largest of the sums over layers, never a sum
-/// of per-layer maxima. LayerWork's tensors index `tensors`.
+/// Lower bound of a network: the largest of the sums over layers, never a sum of per-layer maxima. `layers` are in topological order;
+/// TensorUse::tensor indexes `tensors`.
 Bound networkBound(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
                    const timing::MachineParams &machine);
 
