@@ -25,7 +25,7 @@ int64_t product(ArrayRef<int64_t> dims) { return std::accumulate(dims.begin(), d
 
 /// max and mean over the image of a rank-4 tensor are pools.
 struct ReduceToPool : OpRewritePattern<ReduceOp> {
-  ReduceToPool(MLIRContext *context) : OpRewritePattern(context, /*benefit=*/2) {}
+  using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const override {
     ArrayRef<int64_t> x = shapeOf(op.getX());
     if (x.size() != 4 || op.getAxes() != ArrayRef<int64_t>{2, 3} || op.getKind() == "sum")
@@ -49,6 +49,19 @@ bool isCanonical(ReduceOp op) {
   return !op.getKeepdims() && op.getAxes() == ArrayRef<int64_t>{1} && (rank == 2 || rank == 3);
 }
 
+/// The transpose of `x` by `perm`, of one before it too; a reshape where only dims of size 1 move.
+Value transposed(PatternRewriter &rewriter, Location loc, Value x, SmallVector<int64_t> perm) {
+  SmallVector<int64_t> shape;
+  for (int64_t dim : perm)
+    shape.push_back(shapeOf(x)[size_t(dim)]);
+  if (auto inner = x.getDefiningOp<TransposeOp>()) {
+    for (int64_t &dim : perm)
+      dim = inner.getPerm()[size_t(dim)];
+    x = inner.getX();
+  }
+  return movesOnlyUnitDims(shapeOf(x), perm) ? createReshape(rewriter, loc, x, shape) : createTranspose(rewriter, loc, x, perm);
+}
+
 /// Any reduction: over dim 1 of [outer, reduced] or [outer, reduced, inner].
 struct CanonicalizeReduce : OpRewritePattern<ReduceOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -70,7 +83,7 @@ struct CanonicalizeReduce : OpRewritePattern<ReduceOp> {
           perm.push_back(dim);
       first = perm.size();
       perm.append(axes.begin(), axes.end());
-      x = createTranspose(rewriter, loc, x, perm);
+      x = transposed(rewriter, loc, x, perm);
     }
     ArrayRef<int64_t> shape = shapeOf(x);
     int64_t outer = product(shape.take_front(first)), reduced = product(shape.slice(first, axes.size())),
@@ -150,8 +163,8 @@ template <typename OpT> struct CanonicalizeSoftmax : OpRewritePattern<OpT> {
       return failure();
     // With the axis last, or all dims from it on flattened, the vectors are contiguous.
     SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-    if (!flattens && axis != rank - 1)
-      std::swap(perm[axis], perm[rank - 1]);
+    if (!flattens) // as channels last have it, where the axis is that of channels
+      std::rotate(perm.begin() + axis, perm.begin() + axis + 1, perm.end());
     if (!llvm::is_sorted(perm))
       x = createTranspose(rewriter, loc, x, perm);
     SmallVector<int64_t> moved(shapeOf(x));
@@ -167,7 +180,7 @@ template <typename OpT> struct CanonicalizeSoftmax : OpRewritePattern<OpT> {
     y.setAxis(wanted - 1);
     Value result = createReshape(rewriter, loc, y, moved);
     if (!llvm::is_sorted(perm))
-      result = createTranspose(rewriter, loc, result, perm);
+      result = createTranspose(rewriter, loc, result, inversePermutation(perm));
     rewriter.replaceOp(op, result);
     return success();
   }
@@ -537,14 +550,18 @@ struct SplitBias : OpRewritePattern<ConvOp> {
 };
 
 struct DecomposeOpsPass : impl::DecomposeOpsPassBase<DecomposeOpsPass> {
+  using DecomposeOpsPassBase::DecomposeOpsPassBase;
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ReduceToPool, CanonicalizeReduce, DecomposeRowMean, CanonicalizeLayerNorm, CanonicalizeSoftmax<SoftmaxOp>,
-                 CanonicalizeSoftmax<QLinearSoftmaxOp>, CanonicalizeMatmul<MatmulOp>, CanonicalizeMatmul<MatmulIntegerOp>,
-                 SubtractWeightZeroPoints<ConvIntegerOp>, SubtractWeightZeroPoints<MatmulIntegerOp>,
-                 SplitWeightZeroPoints<ConvIntegerOp>, SplitWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool,
-                 DecomposeQLinearSoftmax, SplitBias, SinkReshape, PadIntoConv<ConvOp>, PadIntoConv<ConvIntegerOp>, MergeSlices,
-                 FlattenConcat>(&getContext());
+    if (keepAxes)
+      patterns.add<ReduceToPool>(&getContext()); // not behind graph-convert-layout: dims 2 and 3 need not be the image
+    else
+      patterns.add<CanonicalizeReduce, DecomposeRowMean>(&getContext());
+    patterns.add<CanonicalizeLayerNorm, CanonicalizeSoftmax<SoftmaxOp>, CanonicalizeSoftmax<QLinearSoftmaxOp>,
+                 CanonicalizeMatmul<MatmulOp>, CanonicalizeMatmul<MatmulIntegerOp>, SubtractWeightZeroPoints<ConvIntegerOp>,
+                 SubtractWeightZeroPoints<MatmulIntegerOp>, SplitWeightZeroPoints<ConvIntegerOp>,
+                 SplitWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool, DecomposeQLinearSoftmax, SplitBias,
+                 SinkReshape, PadIntoConv<ConvOp>, PadIntoConv<ConvIntegerOp>, MergeSlices, FlattenConcat>(&getContext());
     if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

@@ -48,6 +48,10 @@ def ConvertQdqPass : Pass<"graph-convert-qdq", "::mlir::ModuleOp"> {
 
 def DecomposeOpsPass : Pass<"graph-decompose-ops", "::mlir::ModuleOp"> {
   let summary = "ops without a kernel form of their own become ops that have one";
+  let options = [
+    Option<"keepAxes", "keep-axes", "bool", "false",
+           "graph-convert-layout is still to say how operands of reductions lie: their axes stay, and those of images become pools">
+  ];
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }
 
