@@ -57,6 +57,10 @@ def DecomposeOpsPass : Pass<"graph-decompose-ops", "::mlir::ModuleOp"> {
 
 def ConvertLayoutPass : Pass<"graph-convert-layout", "::mlir::ModuleOp"> {
   let summary = "channels last: convolutions and pools in NHWC, transposes sunk, folded and cancelled";
+  let description = [{
+    A minimum cut gives every value its layout (docs/design/layout.md). Reductions, and pools whose window is the image, take either layout:
+    such a pool that reads the model's layout becomes a reduction of rows.
+  }];
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }
 
