@@ -386,9 +386,13 @@ Network OperatorBuilder::buildReductions() {
       push(chance(50) ? maxPool(x, whole) : globalAveragePool(x));
     else
       push(softmax(x, size_t(pick(0, 3))));
-    const Value &y = values.back();
-    if (y.tensor.shape.size() == 4 && chance(50)) // what attention to channels or pixels does
+    const Value y = values.back();
+    if (y.tensor.shape.size() != 4)
+      continue;
+    if (chance(50)) // what attention to channels or pixels does
       push(from = binary(isFloat ? Binary::Mul : Binary::Add, x, y));
+    else if (chance(50)) // reduced again
+      from = y;
   }
   end(network, /*withUnread=*/true);
   return network;
