@@ -34,20 +34,24 @@ def without_constants(options):
     return [word for i, word in enumerate(options) if word != "--const" and (i == 0 or options[i - 1] != "--const")]
 
 
-def run(binary, model, machine, schedule, options, limit):
-    """Cycles of a network and of its conversions; None and why not."""
-    command = [binary, "run", model, "--hw", machine, "--schedule", schedule, *options]
-    kept = measure.kept_file([str(word) for word in command[1:]] + [measure.digest(binary)])
+def conversions(report):
+    """Cycles of a network and of its conversions."""
+    return report["total_cycles"], sum(layer["cycles"] for layer in report["layers"] if not layer["nodes"])
+
+
+def run_before(binary, arguments, limit):
+    """The report of the other build, kept like those of this one, and ""; else None and why."""
+    kept = measure.kept_file(arguments + [measure.digest(binary)])
     if not kept.exists():
         try:
-            result = subprocess.run([*command, "--json", "-"], cwd=measure.ROOT, capture_output=True, text=True, env=measure.ENVIRONMENT, timeout=limit)
+            result = subprocess.run([binary, "run", *arguments, "--json", "-"], cwd=measure.ROOT, capture_output=True, text=True, env=measure.ENVIRONMENT,
+                                    timeout=limit)
         except subprocess.TimeoutExpired:
             return None, f"more than {limit} s"
         if not result.stdout:
             return None, "refused" if result.returncode == 1 else f"status {result.returncode}"
-        measure.keep(kept, command[2:], json.loads(result.stdout))
-    report = json.loads(kept.read_text())
-    return (report["total_cycles"], sum(layer["cycles"] for layer in report["layers"] if not layer["nodes"])), ""
+        measure.keep(kept, arguments, json.loads(result.stdout))
+    return json.loads(kept.read_text()), ""
 
 
 def main():
@@ -79,8 +83,9 @@ def main():
         written = name in WRITTEN
         model = measure.network(name, "fp32") if written else str(models / name / "model.onnx")
         options = [] if written else measure.shape_options(models / name)
-        ours, why = run(measure.BINARY, model, machine, "pipelined", options, arguments.limit)
-        theirs, why_before = run(before, model, machine, arguments.before_schedule, without_constants(options), arguments.limit)
+        now, why = measure.attempt([model, "--hw", machine, "--schedule", "pipelined", *options], arguments.limit)
+        earlier, why_before = run_before(before, [model, "--hw", machine, "--schedule", arguments.before_schedule, *without_constants(options)], arguments.limit)
+        ours, theirs = now and conversions(now), earlier and conversions(earlier)
         columns = [name, machine]
         columns += [f"{theirs[0]:,}", f"{theirs[1]:,}"] if theirs else [why_before, ""]
         columns += [f"{ours[0]:,}", f"{ours[1]:,}"] if ours else [why, ""]

@@ -560,7 +560,7 @@ NetworkBuilder::Value NetworkBuilder::softmax(const Value &x, size_t axis) {
   return {op, std::move(y)};
 }
 
-NetworkBuilder::Value NetworkBuilder::reduce(const Value &x, llvm::StringRef kind, const Shape &axes) {
+NetworkBuilder::Value NetworkBuilder::reduce(const Value &x, llvm::StringRef kind, const Shape &axes, bool keepdims) {
   Shape shape = x.tensor.shape;
   double count = 1;
   for (int64_t axis : axes)
@@ -578,7 +578,10 @@ NetworkBuilder::Value NetworkBuilder::reduce(const Value &x, llvm::StringRef kin
   if (kind == "mean")
     for (double &value : y.values)
       value /= count;
-  auto op = b.create<graph::ReduceOp>(where(), typeOf(y), x.ir, kind, axes, /*keepdims=*/true);
+  for (int64_t axis : llvm::reverse(axes))
+    if (!keepdims)
+      y.shape.erase(y.shape.begin() + axis);
+  auto op = b.create<graph::ReduceOp>(where(), typeOf(y), x.ir, kind, axes, keepdims);
   return {op, std::move(y)};
 }
 

@@ -92,8 +92,8 @@ protected:
   // Of integers, computed in fp32: nothing where a result is so near to the middle between two integers that its rounding is anybody's guess.
   std::optional<Value> quantisedAveragePool(const Value &x, const Window &window, bool includePad);
   std::optional<Value> quantisedSoftmax(const Value &x, size_t axis);
-  /// "max", "sum" or "mean"; the axes stay, with an extent of 1.
-  Value reduce(const Value &x, llvm::StringRef kind, const Shape &axes);
+  /// "max", "sum" or "mean" over `axes`, ascending, which stay with an extent of 1 or go.
+  Value reduce(const Value &x, llvm::StringRef kind, const Shape &axes, bool keepdims = true);
   // Scales are powers of two, one for all or one for each index of a dim: sums of few numbers are exact.
   Value dequantize(const Value &x, bool perTensor = false);
   Value quantize(const Value &x);

@@ -27,6 +27,7 @@ public:
   OperatorBuilder(mlir::MLIRContext &context, uint64_t seed, bool isFloat, bool branches)
       : NetworkBuilder(context, seed, isFloat), branches(branches) {}
   Network build();
+  Network buildReductions();
 
 private:
   /// A window that fits a height x width image, every position of which has a tap inside.
@@ -39,7 +40,7 @@ private:
   void addTranspose();
   void addSlice();
   void addPad();
-  void addReduction();
+  void addReduction(bool keepdims = true);
   void addLayerNorm();
   void addProduct();
   void addFunction();
@@ -190,7 +191,7 @@ void OperatorBuilder::addPad() {
   push(pad(x, before, after, isFloat ? (chance(50) ? 0.0 : 0.25) : double(zeroPoint(x.tensor.kind))));
 }
 
-void OperatorBuilder::addReduction() {
+void OperatorBuilder::addReduction(bool keepdims) {
   Shape axes;
   for (int64_t axis = 0; axis < 4; ++axis)
     if (chance(40))
@@ -203,7 +204,7 @@ void OperatorBuilder::addReduction() {
   const Value sum = reduce(x, "sum", axes);
   const double count = double(countOf(x.tensor.shape)) / double(countOf(sum.tensor.shape));
   const bool cancels = largest(sum.tensor.values) < 0.2 * std::sqrt(count) * largest(x.tensor.values);
-  push(reduce(x, cancels ? "max" : kind, axes));
+  push(reduce(x, cancels ? "max" : kind, axes, keepdims));
 }
 
 /// If all rows differ from their means by more than their own rounding.
@@ -363,7 +364,45 @@ Network OperatorBuilder::build() {
   return network;
 }
 
+Network OperatorBuilder::buildReductions() {
+  Network network;
+  nhwc = chance(30);
+  const Shape shape = image(chance(60) ? 1 : pick(2, 3), pick(1, 12), pick(1, 12), chance(40) ? pick(1, 4) : pick(1, 40));
+  begin(network, {randomTensor(shape, anyKind())});
+  Value from = values.front();
+  for (int64_t left = pick(1, 3); left > 0; --left) {
+    x = from;
+    if (chance(50)) {
+      addConv(); // unless it cancels out
+      if (values.back().tensor.shape.size() == 4)
+        x = from = values.back();
+    }
+    const int64_t roll = pick(0, 99);
+    Window whole;
+    whole.kernel = {x.tensor.shape[size_t(h())], x.tensor.shape[size_t(w())]};
+    if (roll < 60)
+      addReduction(/*keepdims=*/chance(60));
+    else if (roll < 80 || !isFloat)
+      push(chance(50) ? maxPool(x, whole) : globalAveragePool(x));
+    else
+      push(softmax(x, size_t(pick(0, 3))));
+    const Value y = values.back();
+    if (y.tensor.shape.size() != 4)
+      continue;
+    if (chance(50)) // what attention to channels or pixels does
+      push(from = binary(isFloat ? Binary::Mul : Binary::Add, x, y));
+    else if (chance(50)) // reduced again
+      from = y;
+  }
+  end(network, /*withUnread=*/true);
+  return network;
+}
+
 } // namespace
+
+Network fuzz::makeReductions(mlir::MLIRContext &context, uint64_t seed, bool isFloat) {
+  return OperatorBuilder(context, seed, isFloat, /*branches=*/false).buildReductions();
+}
 
 Network fuzz::makeChain(mlir::MLIRContext &context, uint64_t seed, bool isFloat) {
   return OperatorBuilder(context, seed, isFloat, /*branches=*/false).build();

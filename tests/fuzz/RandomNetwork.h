@@ -45,6 +45,8 @@ struct Network {
 Network makeChain(mlir::MLIRContext &context, uint64_t seed, bool isFloat);
 /// More of them, each of any value so far: values have many readers, and what none reads is an output.
 Network makeBranches(mlir::MLIRContext &context, uint64_t seed, bool isFloat);
+/// Reductions over any dims, pools of whole images and softmaxes, of images as they come and of what convolutions make of them.
+Network makeReductions(mlir::MLIRContext &context, uint64_t seed, bool isFloat);
 /// The blocks of which networks are made, on larger images: bottlenecks, inverted residuals, concatenations, attention.
 Network makeBlocks(mlir::MLIRContext &context, uint64_t seed, bool isFloat);
 

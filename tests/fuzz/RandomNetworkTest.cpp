@@ -309,6 +309,14 @@ TEST(RandomBranchesTest, Fp32NetworksAreAccurate) { runCases({makeBranches, true
 // As for chains: of 378 networks (seeds 1 to 400 of the generator before it knew exp, roots and division) the farthest was off by 0.014.
 TEST(RandomBranchesTest, Bf16NetworksAreNear) { runCases({makeBranches, true, kBf16Machines, 4e-2}, 20, waysOfBlocks); }
 
+TEST(RandomReductionsTest, IntegerNetworksAreExact) {
+  runCases({makeReductions, false, kIntegerMachines, 0}, 60, waysOfChains);
+}
+
+TEST(RandomReductionsTest, Fp32NetworksAreAccurate) { runCases({makeReductions, true, kFp32Machines, 1e-4}, 60, waysOfChains); }
+
+TEST(RandomReductionsTest, Bf16NetworksAreNear) { runCases({makeReductions, true, kBf16Machines, 4e-2}, 30, waysOfChains); }
+
 TEST(RandomBlocksTest, IntegerNetworksAreExact) { runCases({makeBlocks, false, kIntegerBlockMachines, 0}, 20, waysOfBlocks); }
 
 TEST(RandomBlocksTest, Fp32NetworksAreAccurate) { runCases({makeBlocks, true, kFp32BlockMachines, 1e-4}, 10, waysOfBlocks); }

@@ -64,6 +64,15 @@ std::optional<Channels> reshaped(Channels channels, ArrayRef<int64_t> from, Arra
   return result;
 }
 
+/// The channels of the result of `op`; none if it reduces them without keeping their dims.
+std::optional<Channels> reduced(Channels channels, ReduceOp op) {
+  if (op.getKeepdims())
+    return channels;
+  auto before = [&](int64_t dim) { return llvm::count_if(op.getAxes(), [&](int64_t axis) { return axis < dim; }); };
+  const Channels result{channels.begin - before(channels.begin), channels.end - before(channels.end)};
+  return result.begin == result.end ? std::nullopt : std::optional(result);
+}
+
 /// The channels of y where dim i of y is dim perm[i] of x, if they stay neighbours.
 std::optional<Channels> transposed(Channels channels, ArrayRef<int64_t> perm) {
   Channels result{-1, -1};
@@ -85,7 +94,7 @@ SmallVector<int64_t> permuted(ArrayRef<int64_t> values, ArrayRef<int64_t> perm) 
   return result;
 }
 
-constexpr int64_t kBytesPerCycle = 16;
+constexpr int64_t kBytesPerCycle = 16, kLanes = 16;
 
 int64_t bytesOf(Type tensor) { return int64_t(llvm::divideCeil(cast<RankedTensorType>(tensor).getElementTypeBitWidth(), 8)); }
 
@@ -101,14 +110,56 @@ int64_t costOfTranspose(RankedTensorType type, ArrayRef<int64_t> perm) {
   return 1 + elements / run + elements * bytesOf(type) / kBytesPerCycle;
 }
 
-/// Ops with attribute layout, which the accelerator has with channels last only.
-bool isAnchor(Operation *op) {
+/// Cycles of a vector engine that reduces dims `axes` (ascending) of a tensor, and of the transpose that moves them together where others lie
+/// between them.
+int64_t costOfReduction(RankedTensorType type, ArrayRef<int64_t> axes) {
+  SmallVector<int64_t> perm; // what stays, then what is reduced
+  int64_t outer = 1, count = 1, inner = 1;
+  bool begins = false, isSplit = false;
+  for (auto [dim, size] : llvm::enumerate(type.getShape())) {
+    const bool isReduced = llvm::is_contained(axes, int64_t(dim));
+    if (!isReduced)
+      perm.push_back(int64_t(dim));
+    if (size == 1)
+      continue;
+    isSplit |= isReduced && inner > 1;
+    begins |= isReduced;
+    (isReduced ? count : begins ? inner : outer) *= size;
+  }
+  perm.append(axes.begin(), axes.end());
+  if (isSplit)
+    return costOfTranspose(type, perm) + outer * inner * int64_t(llvm::divideCeil(count, kLanes));
+  return inner == 1 ? outer * int64_t(llvm::divideCeil(count, kLanes))
+                    : outer * count * int64_t(llvm::divideCeil(inner, kLanes));
+}
+
+bool isNchw(Operation *op) {
   auto layout = op->getAttrOfType<StringAttr>("layout");
   return isa<GraphDialect>(op->getDialect()) && layout && layout.getValue() == "nchw";
 }
 
+/// A pool of the whole image: a window where channels are last, rows of the image of each channel in the model's layout.
+bool isGlobalPool(Operation *op) {
+  auto takesAll = [](auto pool) {
+    ArrayRef<int64_t> x = shapeOf(pool.getX());
+    return x.size() == 4 && pool.getKernel() == x.drop_front(2) &&
+           llvm::all_of(pool.getPads(), [](int64_t pad) { return pad == 0; });
+  };
+  if (!isNchw(op))
+    return false;
+  if (auto pool = dyn_cast<MaxPoolOp>(op))
+    return takesAll(pool);
+  auto pool = dyn_cast<AveragePoolOp>(op);
+  return pool && takesAll(pool);
+}
+
+/// Ops with attribute layout, which the accelerator has with channels last only.
+bool isAnchor(Operation *op) { return isNchw(op) && !isGlobalPool(op); }
+
 /// Ops that do the same in both layouts, with other attributes.
-bool isAgnostic(Operation *op) { return isElementwise(op) || isa<ConcatOp, SliceOp, PadOp, ReshapeOp, TransposeOp>(op); }
+bool isAgnostic(Operation *op) {
+  return isElementwise(op) || isa<ConcatOp, SliceOp, PadOp, ReshapeOp, TransposeOp, ReduceOp>(op) || isGlobalPool(op);
+}
 
 /// The bias of requantize has no dims of x.
 bool isVector(OpOperand &operand) { return operand.getOperandNumber() == 1 && isa<RequantizeOp>(operand.getOwner()); }
@@ -149,6 +200,8 @@ private:
       return reshaped(of, shapeOf(operand), shapeOf(result));
     if (auto transpose = dyn_cast<TransposeOp>(op))
       return transposed(of, transpose.getPerm());
+    if (auto reduce = dyn_cast<ReduceOp>(op))
+      return reduced(of, reduce);
     return rankOf(operand) == rankOf(result) ? std::optional(of) : std::nullopt;
   }
 
@@ -170,7 +223,7 @@ private:
         open.push_back(value);
     };
     for (Operation &op : body)
-      if (isAnchor(&op)) {
+      if (isNchw(&op)) {
         say(op.getOperand(0), Channels{1, 2});
         say(op.getResult(0), Channels{1, 2});
       }
@@ -194,11 +247,30 @@ private:
     return of && !movesOnlyUnitDims(shapeOf(value), of->permOf(rankOf(value)));
   }
 
-  /// Whether `op`, channels last, reads this operand as it lies channels last.
+  /// Whether `op`, channels last, reads this operand as it lies channels last. What reduces all channels has none left in its result.
   bool followsResult(OpOperand &operand) const {
     Operation *op = operand.getOwner();
     std::optional<Channels> of = channelsOf(operand.get()), result = channelsOf(op->getResult(0));
-    return of && result && channelsBehind(op, operand.get(), *of) == result;
+    return of && (result || isa<ReduceOp>(op)) && channelsBehind(op, operand.get(), *of) == result;
+  }
+
+  /// Whether `op` can be done channels last.
+  bool mayBeLast(Operation *op) const {
+    return isa<ReduceOp>(op) ? followsResult(op->getOpOperand(0)) : isAgnostic(op) && channelsOf(op->getResult(0));
+  }
+
+  /// The dims that `op` reduces in its operand, which lies channels last or as in the model.
+  SmallVector<int64_t> axesOf(Operation *op, bool last) const {
+    auto reduce = dyn_cast<ReduceOp>(op);
+    SmallVector<int64_t> axes = reduce ? SmallVector<int64_t>(reduce.getAxes()) : SmallVector<int64_t>{2, 3};
+    if (!last)
+      return axes;
+    const Value x = op->getOperand(0);
+    const SmallVector<int64_t> inverse = inversePermutation(channels.find(x)->second.permOf(rankOf(x)));
+    for (int64_t &axis : axes)
+      axis = inverse[size_t(axis)];
+    llvm::sort(axes);
+    return axes;
   }
 
   //===--------------------------------------------------------------------===//
@@ -234,8 +306,11 @@ private:
       const Node node = nodes[&op] = problem.add();
       if (isAnchor(&op))
         problem.pin(node, true);
-      else if (!isAgnostic(&op) || !channelsOf(op.getResult(0)))
+      else if (!mayBeLast(&op))
         problem.pin(node, false);
+      else if (Value x = op.getOperand(0); (isa<ReduceOp>(op) || isGlobalPool(&op)) && channelsOf(x))
+        for (bool last : {false, true})
+          problem.addCost(node, last, costOfReduction(typeOf(x, last), axesOf(&op, last)));
     }
     for (Operation &op : body)
       if (auto transpose = dyn_cast<TransposeOp>(op))
@@ -388,8 +463,10 @@ private:
       const bool last = labels[nodes.lookup(&op)];
       if (isa<ConstantOp>(op))
         continue;
-      if (isAnchor(&op)) {
+      if (isAnchor(&op) || (last && isGlobalPool(&op))) {
         rewriteAnchor(builder, &op);
+      } else if (isGlobalPool(&op)) {
+        rewriteAsRows(builder, &op);
       } else if (auto transpose = dyn_cast<TransposeOp>(op)) {
         rewriteTranspose(builder, transpose, last);
       } else if (last) {
@@ -416,13 +493,24 @@ private:
     place(builder, op, operands, attributes);
   }
 
+  /// A global pool that reads the model's layout.
+  void rewriteAsRows(OpBuilder &builder, Operation *op) {
+    ArrayRef<int64_t> x = shapeOf(op->getOperand(0));
+    Value rows = createReshape(builder, op->getLoc(), get(builder, op->getOperand(0), false), {x[0] * x[1], x[2] * x[3]});
+    Value y = builder.create<ReduceOp>(op->getLoc(), RankedTensorType::get({x[0] * x[1]}, elementOf(rows)), rows,
+                                       isa<MaxPoolOp>(op) ? "max" : "mean", ArrayRef<int64_t>{1}, false);
+    Value result = op->getResult(0);
+    stored[false][result] = createReshape(builder, op->getLoc(), y, shapeOf(result));
+  }
+
   /// Makes the op again, its result channels last.
   void place(OpBuilder &builder, Operation *op, ArrayRef<Value> operands, const NamedAttrList &attributes) {
     OperationState state(op->getLoc(), op->getName());
     state.addOperands(operands);
-    state.addTypes(typeOf(op->getResult(0), true));
+    const bool last = channelsOf(op->getResult(0)).has_value(); // what reduces them has no channels
+    state.addTypes(typeOf(op->getResult(0), last));
     state.addAttributes(attributes);
-    stored[true][op->getResult(0)] = builder.create(state)->getResult(0);
+    stored[last][op->getResult(0)] = builder.create(state)->getResult(0);
   }
 
   void rewriteTranspose(OpBuilder &builder, TransposeOp op, bool last) {
@@ -437,6 +525,11 @@ private:
   }
 
   void rewriteAgnostic(OpBuilder &builder, Operation *op) {
+    if (isa<ReduceOp>(op)) {
+      NamedAttrList attributes(op->getAttrs());
+      attributes.set("axes", builder.getDenseI64ArrayAttr(axesOf(op, true)));
+      return place(builder, op, get(builder, op->getOperand(0), true), attributes);
+    }
     Value result = op->getResult(0);
     const SmallVector<int64_t> perm = channels.find(result)->second.permOf(rankOf(result)), inverse = inversePermutation(perm);
     SmallVector<Value> operands;

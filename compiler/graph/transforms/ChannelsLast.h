@@ -18,8 +18,9 @@ inline constexpr llvm::StringLiteral kConversionAttr = "graph.conversion";
 mlir::Value createConversion(mlir::OpBuilder &builder, mlir::Value x, llvm::ArrayRef<int64_t> perm);
 
 /// Puts the values of a function's only block in the model's layout or channels last, whichever is cheapest for all of them together
-/// (docs/design/layout.md), and rewrites the ops accordingly. Convolutions and pools become NHWC. Transposes that it adds carry
-/// kConversionAttr; those of the model become what is left of them between the layouts of operand and result.
+/// (docs/design/layout.md), and rewrites the ops accordingly. Convolutions and pools become NHWC, but for pools of whole images that read the
+/// model's layout: these become reductions of rows. Transposes that it adds carry kConversionAttr; those of the model become what is left of
+/// them between the layouts of operand and result.
 void putChannelsLast(mlir::Block &body);
 
 } // namespace tw::graph

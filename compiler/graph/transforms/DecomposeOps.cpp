@@ -23,9 +23,36 @@ int64_t product(ArrayRef<int64_t> dims) { return std::accumulate(dims.begin(), d
 // Reductions
 //===----------------------------------------------------------------------===//
 
+/// A reduction of what a reduction of its kind alone makes: one over the axes of both. A mean of integers is rounded in between.
+struct MergeReductions : OpRewritePattern<ReduceOp> {
+  MergeReductions(MLIRContext *context) : OpRewritePattern(context, /*benefit=*/2) {}
+  LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getX().getDefiningOp<ReduceOp>();
+    if (!inner || !inner->hasOneUse() || inner.getKind() != op.getKind() ||
+        (op.getKind() == "mean" && !isa<FloatType>(elementOf(op))))
+      return failure();
+    SmallVector<int64_t> axes(inner.getAxes()), left; // dims of x that are those of the inner result
+    for (int64_t dim = 0; dim < int64_t(shapeOf(inner.getX()).size()); ++dim)
+      if (inner.getKeepdims() || !llvm::is_contained(inner.getAxes(), dim))
+        left.push_back(dim);
+    for (int64_t axis : op.getAxes())
+      if (!llvm::is_contained(axes, left[size_t(axis)]))
+        axes.push_back(left[size_t(axis)]);
+    llvm::sort(axes);
+    Location loc = fuseLocations({inner, op});
+    SmallVector<int64_t> shape(shapeOf(inner.getX()));
+    for (int64_t axis : axes)
+      shape[size_t(axis)] = 1;
+    Value y =
+        rewriter.create<ReduceOp>(loc, RankedTensorType::get(shape, elementOf(op)), inner.getX(), op.getKind(), axes, true);
+    rewriter.replaceOp(op, createReshape(rewriter, loc, y, shapeOf(op)));
+    return success();
+  }
+};
+
 /// max and mean over the image of a rank-4 tensor are pools.
 struct ReduceToPool : OpRewritePattern<ReduceOp> {
-  ReduceToPool(MLIRContext *context) : OpRewritePattern(context, /*benefit=*/2) {}
+  using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const override {
     ArrayRef<int64_t> x = shapeOf(op.getX());
     if (x.size() != 4 || op.getAxes() != ArrayRef<int64_t>{2, 3} || op.getKind() == "sum")
@@ -49,6 +76,19 @@ bool isCanonical(ReduceOp op) {
   return !op.getKeepdims() && op.getAxes() == ArrayRef<int64_t>{1} && (rank == 2 || rank == 3);
 }
 
+/// The transpose of `x` by `perm`, of one before it too; a reshape where only dims of size 1 move.
+Value transposed(PatternRewriter &rewriter, Location loc, Value x, SmallVector<int64_t> perm) {
+  SmallVector<int64_t> shape;
+  for (int64_t dim : perm)
+    shape.push_back(shapeOf(x)[size_t(dim)]);
+  if (auto inner = x.getDefiningOp<TransposeOp>()) {
+    for (int64_t &dim : perm)
+      dim = inner.getPerm()[size_t(dim)];
+    x = inner.getX();
+  }
+  return movesOnlyUnitDims(shapeOf(x), perm) ? createReshape(rewriter, loc, x, shape) : createTranspose(rewriter, loc, x, perm);
+}
+
 /// Any reduction: over dim 1 of [outer, reduced] or [outer, reduced, inner].
 struct CanonicalizeReduce : OpRewritePattern<ReduceOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -70,7 +110,7 @@ struct CanonicalizeReduce : OpRewritePattern<ReduceOp> {
           perm.push_back(dim);
       first = perm.size();
       perm.append(axes.begin(), axes.end());
-      x = createTranspose(rewriter, loc, x, perm);
+      x = transposed(rewriter, loc, x, perm);
     }
     ArrayRef<int64_t> shape = shapeOf(x);
     int64_t outer = product(shape.take_front(first)), reduced = product(shape.slice(first, axes.size())),
@@ -150,8 +190,8 @@ template <typename OpT> struct CanonicalizeSoftmax : OpRewritePattern<OpT> {
       return failure();
     // With the axis last, or all dims from it on flattened, the vectors are contiguous.
     SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-    if (!flattens && axis != rank - 1)
-      std::swap(perm[axis], perm[rank - 1]);
+    if (!flattens) // as channels last have it, where the axis is that of channels
+      std::rotate(perm.begin() + axis, perm.begin() + axis + 1, perm.end());
     if (!llvm::is_sorted(perm))
       x = createTranspose(rewriter, loc, x, perm);
     SmallVector<int64_t> moved(shapeOf(x));
@@ -167,7 +207,7 @@ template <typename OpT> struct CanonicalizeSoftmax : OpRewritePattern<OpT> {
     y.setAxis(wanted - 1);
     Value result = createReshape(rewriter, loc, y, moved);
     if (!llvm::is_sorted(perm))
-      result = createTranspose(rewriter, loc, result, perm);
+      result = createTranspose(rewriter, loc, result, inversePermutation(perm));
     rewriter.replaceOp(op, result);
     return success();
   }
@@ -537,14 +577,19 @@ struct SplitBias : OpRewritePattern<ConvOp> {
 };
 
 struct DecomposeOpsPass : impl::DecomposeOpsPassBase<DecomposeOpsPass> {
+  using DecomposeOpsPassBase::DecomposeOpsPassBase;
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ReduceToPool, CanonicalizeReduce, DecomposeRowMean, CanonicalizeLayerNorm, CanonicalizeSoftmax<SoftmaxOp>,
-                 CanonicalizeSoftmax<QLinearSoftmaxOp>, CanonicalizeMatmul<MatmulOp>, CanonicalizeMatmul<MatmulIntegerOp>,
-                 SubtractWeightZeroPoints<ConvIntegerOp>, SubtractWeightZeroPoints<MatmulIntegerOp>,
-                 SplitWeightZeroPoints<ConvIntegerOp>, SplitWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool,
-                 DecomposeQLinearSoftmax, SplitBias, SinkReshape, PadIntoConv<ConvOp>, PadIntoConv<ConvIntegerOp>, MergeSlices,
-                 FlattenConcat>(&getContext());
+    if (keepAxes)
+      patterns.add<MergeReductions, ReduceToPool>(
+          &getContext()); // pools: not behind graph-convert-layout: dims 2 and 3 need not be the image
+    else
+      patterns.add<CanonicalizeReduce, DecomposeRowMean>(&getContext());
+    patterns.add<CanonicalizeLayerNorm, CanonicalizeSoftmax<SoftmaxOp>, CanonicalizeSoftmax<QLinearSoftmaxOp>,
+                 CanonicalizeMatmul<MatmulOp>, CanonicalizeMatmul<MatmulIntegerOp>, SubtractWeightZeroPoints<ConvIntegerOp>,
+                 SubtractWeightZeroPoints<MatmulIntegerOp>, SplitWeightZeroPoints<ConvIntegerOp>,
+                 SplitWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool, DecomposeQLinearSoftmax, SplitBias,
+                 SinkReshape, PadIntoConv<ConvOp>, PadIntoConv<ConvIntegerOp>, MergeSlices, FlattenConcat>(&getContext());
     if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

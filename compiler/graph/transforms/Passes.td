@@ -48,11 +48,19 @@ def ConvertQdqPass : Pass<"graph-convert-qdq", "::mlir::ModuleOp"> {
 
 def DecomposeOpsPass : Pass<"graph-decompose-ops", "::mlir::ModuleOp"> {
   let summary = "ops without a kernel form of their own become ops that have one";
+  let options = [
+    Option<"keepAxes", "keep-axes", "bool", "false",
+           "graph-convert-layout is still to say how operands of reductions lie: their axes stay, and those of images become pools">
+  ];
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }
 
 def ConvertLayoutPass : Pass<"graph-convert-layout", "::mlir::ModuleOp"> {
   let summary = "channels last: convolutions and pools in NHWC, transposes sunk, folded and cancelled";
+  let description = [{
+    A minimum cut gives every value its layout (docs/design/layout.md). Reductions, and pools whose window is the image, take either layout:
+    such a pool that reads the model's layout becomes a reduction of rows.
+  }];
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }
 

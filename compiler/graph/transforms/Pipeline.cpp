@@ -29,7 +29,9 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   manager.addPass(createFuseLayerNormPass());
   if (options.math >= Math::Reassociate)
     manager.addPass(createReassociatePass());
-  manager.addPass(createDecomposeOpsPass());
+  DecomposeOpsPassOptions beforeLayout;
+  beforeLayout.keepAxes = true;
+  manager.addPass(createDecomposeOpsPass(beforeLayout));
   if (integer) {
     ConvertQdqPassOptions qdq;
     qdq.exact = options.math == Math::Strict;

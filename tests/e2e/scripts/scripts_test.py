@@ -50,13 +50,13 @@ if arguments[0] == "verify":
     sys.exit()
 machine = arguments[arguments.index("--hw") + 1] if "--hw" in arguments else ""
 path = re.search(r"path_latency_cycles=(\d+)", text)
-cycles = (2000 if "serial" in text else 1000) + int(os.environ.get("LATENCY_COST", 0)) * (int(path[1]) if path else 0)
+cycles = int(os.environ.get("CYCLES", 2000 if "serial" in text else 1000)) + int(os.environ.get("LATENCY_COST", 0)) * (int(path[1]) if path else 0)
 # Of the outputs: in bf16 ERROR or 0.1, on the CPU in bf16 0.06, else ERROR or 0.
 error = 0.06 if "/rounded/" in text else float(os.environ.get("ERROR", 0.1 if machine in ("edge_32x32_bf16", "cloud_128x128") else 0))
 report = {
     "machine": {"name": "m", "array_type": "int8" if "int8" in machine or "onnxim" in machine else "fp32" if machine.endswith("fp32") else "bf16", "peak_macs_per_cycle": 256, "scratchpad_bytes": 65536, "outstanding_bursts": 16,
                 "dram": {"ideal": False, "burst_bytes": 64, "peak_bytes_per_cycle": 8, "row_conflict_latency_cycles": 50}},
-    "total_cycles": cycles, "lower_bound_cycles": 800, "layer_serial_cycles": 900, "bound_by": os.environ.get("BOUND_BY", "array"), "macs": 128000,
+    "total_cycles": cycles, "lower_bound_cycles": int(os.environ.get("BOUND", 800)), "layer_serial_cycles": 900, "bound_by": os.environ.get("BOUND_BY", "array"), "macs": 128000,
     "utilisation": 128000 / (256 * cycles), "layers": [{"name": "n", "last_retirement_cycle": cycles, "alone_bound_cycles": 700, "members": [], "tile_bytes": int(os.environ.get("TILE", 4096))}],
     "dram_read_bytes": 2 << 20, "dram_write_bytes": 1 << 20, "schedule_reference_dram_bytes": int(os.environ.get("REFERENCE", 2 << 20)),
     "data_bus_busy": float(os.environ.get("BUS", 0.5)),
@@ -85,7 +85,7 @@ class ScriptsTest(unittest.TestCase):
         (self.path / "calls").touch()
         # So that no script makes them; they are never read.
         (self.path / "build/networks/fp32").mkdir(parents=True)
-        for name in ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "bert_block", "bert_block_decomposed"]:
+        for name in ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "shufflenetv2", "yolo", "ssd", "bert_block", "bert_block_decomposed"]:
             (self.path / "build/networks/fp32" / f"{name}.onnx").touch()
 
     def script(self, name, *arguments, status=0, **environment):
@@ -281,6 +281,21 @@ class ModelsTest(ScriptsTest):
         self.assertEqual(len(self.calls()), 7)
         self.assertTrue(all("--schedule pipelined --shape x=1,3,8" in call for call in self.calls()))
         self.assertTrue((self.path / "page.md").read_text().endswith(out))
+
+    def test_the_mean_of_large_bounds(self):
+        out, _ = self.models(BOUND="100000", CYCLES="125000")
+        self.assertNotIn("geometric mean", out)
+        out, _ = self.models("net_int8", "net", "--schedule", "search", BOUND="100001", CYCLES="150000")
+        self.assertIn("geometric mean of cycles / bound 1.500 over 3 rows", out)
+        self.assertIn("| net | gemmini_16x16_fp32 | 1.50 | n: 150,000 of 700 |\n", out)
+        self.assertNotRegex(out, r"edge_32x32_bf16 \| 1.50")
+
+    def test_machines_and_generated_networks(self):
+        out, _ = self.models("--machines", "16x16_int8", "--generated", "-o", self.path / "page.md")
+        self.assertRegex(out, r"\| bert_block int8 \| gemmini_16x16_int8 \|")
+        self.assertNotRegex(out, r"bf16|fp32|edge")
+        self.assertIn("bench-models.py --machines 16x16_int8 --generated -o FILE", (self.path / "page.md").read_text())
+        self.assertIn("no machine of these networks has 'nosuch'", self.models("--machines", "nosuch", status=1)[1])
 
     def test_some_networks(self):
         self.assertEqual(self.models("net_int8", "--schedule", "serial")[0].count("2,000"), 2 * 3)

@@ -160,3 +160,64 @@ func.func @head(%x: tensor<1x4x8x8xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x12
   %2 = graph.reshape %1 : (tensor<1x8x8x4xf32>) -> tensor<1x128x2xf32>
   return %2 : tensor<1x128x2xf32>
 }
+
+// A pool of the whole image reads the function's input as it lies: a row for each channel of each image.
+// CHECK-LABEL: func.func @global_pools
+// CHECK-SAME: %[[X:.*]]: tensor<2x32x8x8xf32>
+func.func @global_pools(%x: tensor<2x32x8x8xf32>) -> (tensor<2x32x1x1xf32>, tensor<2x32x1x1xf32>) {
+  // CHECK-NOT: graph.transpose
+  // CHECK: %[[R:.*]] = graph.reshape %[[X]] : (tensor<2x32x8x8xf32>) -> tensor<64x64xf32>
+  // CHECK: %[[M:.*]] = graph.reduce %[[R]] {axes = array<i64: 1>, keepdims = false, kind = "mean"} : (tensor<64x64xf32>) -> tensor<64xf32>
+  // CHECK: graph.reshape %[[M]] : (tensor<64xf32>) -> tensor<2x32x1x1xf32>
+  // CHECK: graph.reduce %{{.*}} {axes = array<i64: 1>, keepdims = false, kind = "max"} : (tensor<64x64xf32>) -> tensor<64xf32>
+  %0 = graph.average_pool %x {kernel = array<i64: 8, 8>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, count_include_pad = false,
+    layout = "nchw"} : (tensor<2x32x8x8xf32>) -> tensor<2x32x1x1xf32>
+  %1 = graph.max_pool %x {kernel = array<i64: 8, 8>, strides = array<i64: 3, 3>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nchw"} : (tensor<2x32x8x8xf32>) -> tensor<2x32x1x1xf32>
+  return %0, %1 : tensor<2x32x1x1xf32>, tensor<2x32x1x1xf32>
+}
+
+// A window that is padded, or less than the image, is a pool.
+// CHECK-LABEL: func.func @no_global_pools
+func.func @no_global_pools(%x: tensor<1x32x8x8xf32>) -> (tensor<1x32x3x3xf32>, tensor<1x32x2x1xf32>) {
+  // CHECK: graph.transpose
+  // CHECK: graph.average_pool %{{.*}} layout = "nhwc"
+  // CHECK: graph.average_pool %{{.*}} layout = "nhwc"
+  %0 = graph.average_pool %x {kernel = array<i64: 8, 8>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, count_include_pad = false,
+    layout = "nchw"} : (tensor<1x32x8x8xf32>) -> tensor<1x32x3x3xf32>
+  %1 = graph.average_pool %x {kernel = array<i64: 7, 8>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, count_include_pad = false,
+    layout = "nchw"} : (tensor<1x32x8x8xf32>) -> tensor<1x32x2x1xf32>
+  return %0, %1 : tensor<1x32x3x3xf32>, tensor<1x32x2x1xf32>
+}
+
+// Attention to pixels: reductions behind a convolution take its result as it lies, and what they give joins it again.
+// CHECK-LABEL: func.func @reductions
+func.func @reductions(%x: tensor<2x16x8x8xf32>, %w: tensor<16x16x1x1xf32>) -> (tensor<2x16x8x8xf32>, tensor<2x8x8xf32>, tensor<16xf32>) {
+  // CHECK: %[[C:.*]] = graph.conv
+  // CHECK-NOT: graph.transpose
+  // CHECK: %[[M:.*]] = graph.reduce %[[C]] {axes = array<i64: 3>, keepdims = true, kind = "mean"} : (tensor<2x8x8x16xf32>) -> tensor<2x8x8x1xf32>
+  // CHECK: %[[P:.*]] = graph.mul %[[C]], %[[M]] : (tensor<2x8x8x16xf32>, tensor<2x8x8x1xf32>) -> tensor<2x8x8x16xf32>
+  // CHECK: %[[Y:.*]] = graph.transpose %[[P]] {graph.conversion
+  // CHECK: %[[A:.*]] = graph.reduce %[[C]] {axes = array<i64: 3>, keepdims = false, kind = "max"} : (tensor<2x8x8x16xf32>) -> tensor<2x8x8xf32>
+  // CHECK: %[[S:.*]] = graph.reduce %[[C]] {axes = array<i64: 0, 1, 2>, keepdims = false, kind = "sum"} : (tensor<2x8x8x16xf32>) -> tensor<16xf32>
+  // CHECK: return %[[Y]], %[[A]], %[[S]]
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    group = 1 : i64, layout = "nchw"} : (tensor<2x16x8x8xf32>, tensor<16x16x1x1xf32>) -> tensor<2x16x8x8xf32>
+  %1 = graph.reduce %0 {kind = "mean", axes = array<i64: 1>, keepdims = true} : (tensor<2x16x8x8xf32>) -> tensor<2x1x8x8xf32>
+  %2 = graph.mul %0, %1 : (tensor<2x16x8x8xf32>, tensor<2x1x8x8xf32>) -> tensor<2x16x8x8xf32>
+  %3 = graph.reduce %0 {kind = "max", axes = array<i64: 1>, keepdims = false} : (tensor<2x16x8x8xf32>) -> tensor<2x8x8xf32>
+  %4 = graph.reduce %0 {kind = "sum", axes = array<i64: 0, 2, 3>, keepdims = false} : (tensor<2x16x8x8xf32>) -> tensor<16xf32>
+  return %2, %3, %4 : tensor<2x16x8x8xf32>, tensor<2x8x8xf32>, tensor<16xf32>
+}
+
+// What is left of a result without its first dims lies as its operand does.
+// CHECK-LABEL: func.func @partly_reduced
+func.func @partly_reduced(%x: tensor<4x16x8x8xf32>, %w: tensor<16x16x1x1xf32>) -> tensor<16x8x8xf32> {
+  // CHECK: %[[C:.*]] = graph.conv
+  // CHECK: %[[S:.*]] = graph.reduce %[[C]] {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<4x8x8x16xf32>) -> tensor<8x8x16xf32>
+  // CHECK: graph.transpose %[[S]] {graph.conversion = {{[0-9]+}} : i64, perm = array<i64: 2, 0, 1>} : (tensor<8x8x16xf32>) -> tensor<16x8x8xf32>
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    group = 1 : i64, layout = "nchw"} : (tensor<4x16x8x8xf32>, tensor<16x16x1x1xf32>) -> tensor<4x16x8x8xf32>
+  %1 = graph.reduce %0 {kind = "sum", axes = array<i64: 0>, keepdims = false} : (tensor<4x16x8x8xf32>) -> tensor<16x8x8xf32>
+  return %1 : tensor<16x8x8xf32>
+}

@@ -1,10 +1,15 @@
 // RUN: tilewright-opt %s -graph-decompose-ops | FileCheck %s
+// RUN: tilewright-opt %s "-graph-decompose-ops=keep-axes=true" | FileCheck %s --check-prefix=KEEP
 
 // CHECK-LABEL: func.func @reductions
+// KEEP-LABEL: func.func @reductions
 // CHECK-SAME: %[[X:.*]]: tensor<2x3x4x5xf32>
 func.func @reductions(%x: tensor<2x3x4x5xf32>) -> (tensor<2x3xf32>, tensor<2x1x1x5xf32>, tensor<3x4xf32>) {
-  // CHECK: %[[P:.*]] = graph.average_pool %[[X]] {count_include_pad = false, kernel = array<i64: 4, 5>
-  // CHECK: graph.reshape %[[P]] : (tensor<2x3x1x1xf32>) -> tensor<2x3xf32>
+  // Before layouts are chosen the mean of an image is a pool, and the others stay as they are.
+  // KEEP: %[[P:.*]] = graph.average_pool %{{.*}} {count_include_pad = false, kernel = array<i64: 4, 5>
+  // KEEP: graph.reshape %[[P]] : (tensor<2x3x1x1xf32>) -> tensor<2x3xf32>
+  // KEEP: graph.reduce %{{.*}} {axes = array<i64: 1, 2>
+  // KEEP: graph.reduce %{{.*}} {axes = array<i64: 0, 3>
   %0 = graph.reduce %x {kind = "mean", axes = array<i64: 2, 3>, keepdims = false} : (tensor<2x3x4x5xf32>) -> tensor<2x3xf32>
   // CHECK: %[[F:.*]] = graph.reshape %[[X]] : (tensor<2x3x4x5xf32>) -> tensor<2x12x5xf32>
   // CHECK: %[[S:.*]] = graph.reduce %[[F]] {axes = array<i64: 1>, keepdims = false, kind = "sum"} : (tensor<2x12x5xf32>) -> tensor<2x5xf32>
@@ -218,4 +223,55 @@ func.func @unsigned_pad(%x: tensor<1x9x9x2xui8>, %w: tensor<3x3x2x4xi8>) -> tens
   %1 = graph.conv_integer %0, %w {x_zero_point = 200 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
     dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x10x10x2xui8>, tensor<3x3x2x4xi8>) -> tensor<1x8x8x4xi32>
   return %1 : tensor<1x8x8x4xi32>
+}
+
+// The axis of a softmax becomes the last one, the others keep their order: with channels last nothing is left to move.
+// CHECK-LABEL: func.func @softmax_of_channels
+func.func @softmax_of_channels(%x: tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32> {
+  // CHECK: graph.transpose %{{.*}} {perm = array<i64: 0, 2, 3, 1>} : (tensor<2x3x4x5xf32>) -> tensor<2x4x5x3xf32>
+  // CHECK: graph.softmax %{{.*}} {axis = 1 : i64} : tensor<40x3xf32>
+  // CHECK: graph.transpose %{{.*}} {perm = array<i64: 0, 3, 1, 2>} : (tensor<2x4x5x3xf32>) -> tensor<2x3x4x5xf32>
+  %0 = graph.softmax %x {axis = 1 : i64} : tensor<2x3x4x5xf32>
+  return %0 : tensor<2x3x4x5xf32>
+}
+
+// Axes with others between them move together, by one transpose with what lies in front.
+// CHECK-LABEL: func.func @apart
+// CHECK-SAME: %[[X:.*]]: tensor<2x3x4xf32>
+func.func @apart(%x: tensor<2x3x4xf32>) -> tensor<3xf32> {
+  // CHECK: %[[T:.*]] = graph.transpose %[[X]] {perm = array<i64: 1, 2, 0>} : (tensor<2x3x4xf32>) -> tensor<3x4x2xf32>
+  // CHECK: %[[F:.*]] = graph.reshape %[[T]] : (tensor<3x4x2xf32>) -> tensor<3x8xf32>
+  // CHECK: graph.reduce %[[F]] {axes = array<i64: 1>
+  %0 = graph.transpose %x {perm = array<i64: 2, 1, 0>} : (tensor<2x3x4xf32>) -> tensor<4x3x2xf32>
+  %1 = graph.reduce %0 {kind = "sum", axes = array<i64: 0, 2>, keepdims = false} : (tensor<4x3x2xf32>) -> tensor<3xf32>
+  return %1 : tensor<3xf32>
+}
+
+// CHECK-LABEL: func.func @apart_but_for_ones
+// KEEP-LABEL: func.func @apart_but_for_ones
+func.func @apart_but_for_ones(%x: tensor<2x1x4xf32>) -> tensor<1xf32> {
+  // CHECK-NOT: graph.transpose
+  // CHECK: graph.reduce %{{.*}} : (tensor<1x8xf32>) -> tensor<1xf32>
+  // KEEP: graph.reduce %{{.*}} {axes = array<i64: 0, 2>, keepdims = false, kind = "sum"} : (tensor<2x1x4xf32>) -> tensor<1xf32>
+  %0 = graph.reduce %x {kind = "sum", axes = array<i64: 0, 2>, keepdims = false} : (tensor<2x1x4xf32>) -> tensor<1xf32>
+  return %0 : tensor<1xf32>
+}
+
+// A mean of means is one, over the dims of both; what others read too, and a mean of integers, stays.
+// KEEP-LABEL: func.func @reduced_twice
+// KEEP-SAME: %[[X:.*]]: tensor<2x3x4x5xf32>, %[[I:.*]]: tensor<2x3x4xi32>
+func.func @reduced_twice(%x: tensor<2x3x4x5xf32>, %i: tensor<2x3x4xi32>) -> (tensor<2x3xf32>, tensor<4xf32>, tensor<3x4x5xf32>, tensor<4xi32>) {
+  // KEEP: %[[P:.*]] = graph.average_pool %[[X]]
+  // KEEP: graph.reshape %[[P]] : (tensor<2x3x1x1xf32>) -> tensor<2x3xf32>
+  %0 = graph.reduce %x {kind = "mean", axes = array<i64: 3>, keepdims = false} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4xf32>
+  %1 = graph.reduce %0 {kind = "mean", axes = array<i64: 2>, keepdims = false} : (tensor<2x3x4xf32>) -> tensor<2x3xf32>
+  // KEEP: %[[A:.*]] = graph.reduce %[[X]] {axes = array<i64: 0>, keepdims = false, kind = "max"}
+  // KEEP: graph.reduce %[[A]] {axes = array<i64: 0, 2>, keepdims = false, kind = "max"}
+  %2 = graph.reduce %x {kind = "max", axes = array<i64: 0>, keepdims = false} : (tensor<2x3x4x5xf32>) -> tensor<3x4x5xf32>
+  %3 = graph.reduce %2 {kind = "max", axes = array<i64: 0, 2>, keepdims = false} : (tensor<3x4x5xf32>) -> tensor<4xf32>
+  // KEEP: %[[B:.*]] = graph.reduce %[[I]] {axes = array<i64: 0>
+  // KEEP: graph.reduce %[[B]] {axes = array<i64: 0>
+  %4 = graph.reduce %i {kind = "mean", axes = array<i64: 0>, keepdims = false} : (tensor<2x3x4xi32>) -> tensor<3x4xi32>
+  %5 = graph.reduce %4 {kind = "mean", axes = array<i64: 0>, keepdims = false} : (tensor<3x4xi32>) -> tensor<4xi32>
+  return %1, %3, %2, %5 : tensor<2x3xf32>, tensor<4xf32>, tensor<3x4x5xf32>, tensor<4xi32>
 }

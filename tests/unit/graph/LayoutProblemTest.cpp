@@ -80,6 +80,9 @@ TEST(LayoutProblemTest, NoLabelsOfSmallGraphsCostLess) {
         problem.pin(node, below(2) != 0);
       if (below(3) == 0)
         problem.addCost(node, below(2) != 0, below(20));
+      for (bool last : {false, true}) // an op that can do either, at different costs
+        if (below(3) == 0)
+          problem.addCost(node, last, below(20));
     }
     for (unsigned i = below(3 * nodes); i > 0; --i) {
       LayoutProblem::Conversion conversion{below(nodes), {}, int64_t(below(20)), int64_t(below(20))};
@@ -113,6 +116,23 @@ TEST(LayoutProblemTest, ChainBetweenConvolutionsStaysChannelsLast) {
   const std::vector<bool> labels = problem.problem.solve();
   EXPECT_EQ(std::count(labels.begin(), labels.end(), true), kSteps + 2);
   EXPECT_EQ(problem.sumOf(labels), 10);
+}
+
+TEST(LayoutProblemTest, WhatCanReadEitherLayoutDecidesWithItsNeighbours) {
+  // A value that a reduction reads, as rows for 10 or channels last for 30; a conversion costs 50.
+  auto labelOf = [](bool made, int64_t conversion, bool isAlsoReadLast) -> bool {
+    Problem problem(3);
+    problem.pin(0, made);
+    problem.pin(1, isAlsoReadLast);
+    problem.addCost(2, false, 10);
+    problem.addCost(2, true, 30);
+    problem.addConversion({0, {1, 2}, conversion, conversion});
+    return problem.problem.solve()[2];
+  };
+  EXPECT_FALSE(labelOf(false, 50, false)); // as it comes
+  EXPECT_TRUE(labelOf(true, 50, true));    // not worth a conversion
+  EXPECT_FALSE(labelOf(true, 15, true));   // worth one
+  EXPECT_FALSE(labelOf(true, 50, false));  // another reader has paid for it
 }
 
 TEST(LayoutProblemTest, ReadersShareAConversion) {
