@@ -11,7 +11,6 @@
 
 #include "isa/timing/Dram.h"
 
-
 #include <algorithm>
 #include <numeric>
 
@@ -23,8 +22,9 @@ namespace {
 
 /// Elements of a vector that the vector engine transposes in are words, whatever the copy's type.
 constexpr int64_t kWord = 4;
-/// Squares that one vector instruction for each half of a pass turns: it counts a plane's vectors, and planes along two bits of their number.
-constexpr int64_t kMostUnit = 8;
+/// Elements of a unit, at most. A plane's number has a bit for each pass; beside that of the pass, one instruction counts planes along two.
+constexpr int64_t kMostUnit = 16;
+constexpr unsigned kCountedBits = 2;
 /// The fewest and the most areas of scratchpad for blocks on their way through the vector engine, and the halves of each: the two planes that
 /// an instruction reads lie in different ones, so that it reads both in a cycle.
 constexpr int64_t kLeastAreas = 3, kMostAreas = 32, kHalves = 2;
@@ -69,8 +69,9 @@ Copy withFewDims(const Copy &copy) {
   const int64_t run = few.shape[last], bytes = run * byteSize(few.type);
   auto isWhole = [&](int64_t stride) { return stride % run == 0; };
   const bool isTogether = !isPadded(few, last) && few.fromStride[last] == 1 && few.toStride[last] == 1;
-  if (!isTogether || run == 1 || last == 0 || (bytes != 2 && bytes != 4) || !isWhole(few.from.offset) || !isWhole(few.to.offset) ||
-      llvm::any_of(few.padLow, [](int64_t n) { return n > 0; }) || llvm::any_of(few.padHigh, [](int64_t n) { return n > 0; }) ||
+  if (!isTogether || run == 1 || last == 0 || (bytes != 2 && bytes != 4) || !isWhole(few.from.offset) ||
+      !isWhole(few.to.offset) || llvm::any_of(few.padLow, [](int64_t n) { return n > 0; }) ||
+      llvm::any_of(few.padHigh, [](int64_t n) { return n > 0; }) ||
       !std::all_of(few.fromStride.begin(), few.fromStride.end() - 1, isWhole) ||
       !std::all_of(few.toStride.begin(), few.toStride.end() - 1, isWhole))
     return few;
@@ -153,7 +154,8 @@ struct Walk {
 class ChannelWindow {
 public:
   ChannelWindow(const timing::DramParams &dram, bool isWrite)
-      : dram(dram), rowTicks(isWrite ? std::max(dram.nRAS, dram.nRCDWR + dram.nCWL + dram.nBurst + dram.nWR) + dram.nRP : dram.nRAS + dram.nRP),
+      : dram(dram), rowTicks(isWrite ? std::max(dram.nRAS, dram.nRCDWR + dram.nCWL + dram.nBurst + dram.nWR) + dram.nRP
+                                     : dram.nRAS + dram.nRP),
         banks(size_t(dram.ranks) * dram.bankGroups * dram.banksPerGroup), groups(dram.bankGroups) {}
   void add(const timing::DramLocation &place) {
     Bank &bank = banks[place.flatBank];
@@ -194,7 +196,8 @@ private:
 };
 
 /// Of a box of `dims` (count, stride in bytes) of runs of `run` bytes from `address` on. A long walk is followed for a part.
-Walk walkOf(uint64_t address, int64_t run, std::vector<std::pair<int64_t, int64_t>> dims, bool isWrite, const timing::MachineParams &machine) {
+Walk walkOf(uint64_t address, int64_t run, std::vector<std::pair<int64_t, int64_t>> dims, bool isWrite,
+            const timing::MachineParams &machine) {
   const timing::DramParams &dram = machine.dram;
   const timing::DramAddressMap map(dram);
   llvm::erase_if(dims, [](const auto &dim) { return dim.first == 1; });
@@ -244,7 +247,7 @@ struct accel::Turning {
   size_t read = 0, written = 0; ///< dimensions
   int64_t unit = 1;             ///< elements; a power of two
   int64_t elementBytes = 1, lanes = 1;
-  Range half;        ///< the first half of the first area; the others follow
+  Range half; ///< the first half of the first area; the others follow
   int64_t areas = 0;
   int64_t masks = 0; ///< address: for each bit, the words of a vector whose number has it not, and those whose number has it
   /// A group of blocks is loaded before the first of them is stored, so that DRAM turns round twice for all of them.
@@ -267,14 +270,14 @@ namespace {
 
 /// Extents of a block as planes have them.
 struct Planes {
-  int64_t rows = 1;       ///< of each plane: other dimensions and units of the one that is innermost as it is read
-  int64_t groups = 1;     ///< of these, units
-  int64_t rowBytes = 0;   ///< units of the dimension that is innermost as it is written
-  int64_t vectors = 0;    ///< of a plane
-  int64_t bytes = 0;      ///< of a plane
-  int64_t pitch = 0;      ///< from a plane to the next one in the same half
-  int64_t halfBytes = 0;  ///< of all planes of a half, margins included
-  int64_t first = 0;      ///< from the half's begin to its first plane
+  int64_t rows = 1;      ///< of each plane: other dimensions and units of the one that is innermost as it is read
+  int64_t groups = 1;    ///< of these, units
+  int64_t rowBytes = 0;  ///< units of the dimension that is innermost as it is written
+  int64_t vectors = 0;   ///< of a plane
+  int64_t bytes = 0;     ///< of a plane
+  int64_t pitch = 0;     ///< from a plane to the next one in the same half
+  int64_t halfBytes = 0; ///< of all planes of a half, margins included
+  int64_t first = 0;     ///< from the half's begin to its first plane
 
   Planes(const Turning &t, llvm::ArrayRef<int64_t> size) {
     for (size_t i = 0; i < size.size(); ++i)
@@ -325,8 +328,10 @@ double cyclesOf(const Copy &copy, llvm::ArrayRef<int64_t> size, const Turning *t
       writes.push_back({size[i], copy.toStride[i] * es});
     }
   }
-  const Walk read = walkOf(from, readRun, std::move(reads), false, machine), write = walkOf(to, writeRun, std::move(writes), true, machine);
-  const double elements = double(elementsOf(size)), blocks = double(elementsOf(copy.shape)) / elements, bus = read.bus + write.bus + 2 * timing::dramTypicalLatencyCycles(machine);
+  const Walk read = walkOf(from, readRun, std::move(reads), false, machine),
+             write = walkOf(to, writeRun, std::move(writes), true, machine);
+  const double elements = double(elementsOf(size)), blocks = double(elementsOf(copy.shape)) / elements,
+               bus = read.bus + write.bus + 2 * timing::dramTypicalLatencyCycles(machine);
   // An engine asks for bursts in each cycle in which it begins one, and in that cycle no other does.
   auto asking = [&](double pieces) { return read.bursts * std::min(1.0, pieces / (read.bursts * perCycle)); };
   if (!turning) {
@@ -338,12 +343,15 @@ double cyclesOf(const Copy &copy, llvm::ArrayRef<int64_t> size, const Turning *t
   const double runs = elements / double(size[turning->read]) * double(ceilDiv(size[turning->read], turning->unit));
   const double pieces = std::max(read.segments, runs);
   const double load = std::max(pieces / (perCycle * engines), asking(pieces)), store = write.segments / perCycle;
-  const double pass = double(Planes(*turning, size).vectors * turning->unit) * (apart ? 1 : 2), vector = pass * turning->passes();
+  const double pass = double(Planes(*turning, size).vectors * turning->unit) * (apart ? 1 : 2),
+               vector = pass * turning->passes();
   const double drain = turning->passes() * double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
-  const double loads = std::max(read.bus, load), stores = std::max(write.bus, store), latency = timing::dramTypicalLatencyCycles(machine);
+  const double loads = std::max(read.bus, load), stores = std::max(write.bus, store),
+               latency = timing::dramTypicalLatencyCycles(machine);
   if (turning->takesTurns && apart) {
     const double group = std::min(blocks, double(turning->groupSize()));
-    return blocks * (std::max(loads, vector) + stores + 2 * latency / group) + std::max(0.0, vector + drain - (group - 1) * stores);
+    return blocks * (std::max(loads, vector) + stores + 2 * latency / group) +
+           std::max(0.0, vector + drain - (group - 1) * stores);
   }
   const double steady = apart ? std::max({bus, load, vector, store}) : loads + vector + stores;
   return blocks * steady + std::max(read.bus, load) + vector + drain;
@@ -394,7 +402,8 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
   const Planes planes(turning, block.size);
   const unsigned passes = turning.passes(), top = passes - 1;
   bool miss;
-  const unsigned loaded = acquire(buffers.all[0], {int64_t(clock)}, miss), other = acquire(buffers.all[1], {int64_t(clock)}, miss);
+  const unsigned loaded = acquire(buffers.all[0], {int64_t(clock)}, miss),
+                 other = acquire(buffers.all[1], {int64_t(clock)}, miss);
   const int64_t area[2] = {buffers.all[0].address[loaded], buffers.all[1].address[other]};
 
   // Other dimensions, as rows of a plane.
@@ -416,9 +425,10 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
   // size leave it as it is.
   auto fill = [&](unsigned which, unsigned slot, int64_t offset, int64_t bytes, int64_t count) {
     if (bytes > 0)
-      addLoad(step, buffers.all[which], slot, 0, 0, unsigned(es),
-              {{bytes / es, es, es, 0, 0}, {count, planes.pitch, planes.pitch, 0, 0}, {kHalves, half, half, 0, 0}, {1, 0, 0, 0, 1}}, 0,
-              offset);
+      addLoad(
+          step, buffers.all[which], slot, 0, 0, unsigned(es),
+          {{bytes / es, es, es, 0, 0}, {count, planes.pitch, planes.pitch, 0, 0}, {kHalves, half, half, 0, 0}, {1, 0, 0, 0, 1}},
+          0, offset);
   };
   for (unsigned which = 0; which < 2; ++which) {
     std::vector<int64_t> &size = turning.held[which][which ? other : loaded];
@@ -448,9 +458,12 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
                                   {isWhole ? kHalves : 1, ofHalf * stride, half, 0, 0},
                                   {count, unit * stride, unit * es, 0, 0}};
       dims.insert(dims.end(), fromRows.begin(), fromRows.end());
-      addLoad(step, buffers.all[0], loaded, sharesBlock ? unsigned(h) : areTwo ? loaded % 2 : 0,
-              source + uint64_t(group * unit * es + (first * unit + (there ? h * ofHalf : 0)) * stride), unsigned(es), std::move(dims), 0,
-              h * half + planes.first + group * planes.rowBytes + first * unit * es);
+      addLoad(step, buffers.all[0], loaded,
+              sharesBlock ? unsigned(h)
+              : areTwo    ? loaded % 2
+                          : 0,
+              source + uint64_t(group * unit * es + (first * unit + (there ? h * ofHalf : 0)) * stride), unsigned(es),
+              std::move(dims), 0, h * half + planes.first + group * planes.rowBytes + first * unit * es);
     }
   };
   for (const auto &[first, count, rows] : {std::array<int64_t, 3>{0, b / unit, unit}, {b / unit, b % unit ? 1 : 0, b % unit}}) {
@@ -463,25 +476,29 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
     const unsigned bit = top - pass, next = bit ? bit - 1 : top;
     const int64_t from = area[pass % 2] + planes.first, to = area[(pass + 1) % 2] + planes.first;
     const int64_t moved = es << bit; // bytes
-    for (int64_t upper = 0; upper < 2; ++upper) {
+    const unsigned others = passes - 1, counted = std::min(others, kCountedBits);
+    for (int64_t which = 0; which < int64_t(2) << (others - counted); ++which) {
+      const int64_t upper = which % 2, planesBefore = which / 2 << counted;
       isa::Vector v;
       v.a_type = v.b_type = v.d_type = int64_t(LaneType::I32);
       v.b_enable = 1;
       v.window = {1, 1};
       v.counts = {planes.vectors, 1, 1, 1};
-      v.a_address = from + (upper && moved >= kWord ? moved : 0);
-      v.b_address = from + half - (!upper && moved >= kWord ? moved : 0);
+      auto made = [&](unsigned i) { return strideOfBit(i < bit ? i : i + 1, next, planes, half); };
+      v.a_address = from + planesBefore * planes.pitch + (upper && moved >= kWord ? moved : 0);
+      v.b_address = from + half + planesBefore * planes.pitch - (!upper && moved >= kWord ? moved : 0);
       v.d_address = to + upper * strideOfBit(bit, next, planes, half);
+      for (unsigned i = counted; i < others; ++i)
+        v.d_address += (planesBefore >> i & 1) * made(i);
       v.a_strides[0] = v.b_strides[0] = v.d_strides[0] = turning.vectorBytes();
       v.a_span = v.b_span = v.d_span = planes.vectors * turning.vectorBytes();
-      for (unsigned i = 0; i + 1 < passes; ++i) {
-        const int64_t given = strideOfBit(i < bit ? i : i + 1, next, planes, half);
+      for (unsigned i = 0; i < counted; ++i) {
         v.counts[i + 1] = 2;
         v.a_strides[i + 1] = v.b_strides[i + 1] = planes.pitch << i;
-        v.d_strides[i + 1] = given;
+        v.d_strides[i + 1] = made(i);
         v.a_span += planes.pitch << i;
         v.b_span += planes.pitch << i;
-        v.d_span += given;
+        v.d_span += made(i);
       }
       auto stage = [&](isa::StageOp op, isa::StageOperand operand = isa::StageOperand::None) {
         v.stage_op[size_t(v.num_stages)] = int64_t(op);
@@ -528,14 +545,15 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
                                   {there < unit ? 1 : kHalves, ofHalf * step0, half, 0, 0},
                                   {groups, unit * step0, planes.rowBytes, 0, 0}};
       dims.insert(dims.end(), toRows.begin(), toRows.end());
-      addStore(stores, result + h * half + group * planes.rowBytes, target + uint64_t((group * unit + h * ofHalf) * step0), unsigned(es),
-               std::move(dims));
+      addStore(stores, result + h * half + group * planes.rowBytes, target + uint64_t((group * unit + h * ofHalf) * step0),
+               unsigned(es), std::move(dims));
     }
   }
 }
 
 /// How the vector engine transposes blocks of `size`, in units of so many elements; nothing where it cannot.
-static std::optional<Turning> turningOf(const Copy &copy, int64_t unit, const Range &room, const timing::MachineParams &machine) {
+static std::optional<Turning> turningOf(const Copy &copy, int64_t unit, const Range &room,
+                                        const timing::MachineParams &machine) {
   constexpr uint32_t kStages = 7; // of a pass that moves parts of words
   Turning turning;
   turning.unit = unit;
@@ -546,7 +564,8 @@ static std::optional<Turning> turningOf(const Copy &copy, int64_t unit, const Ra
     if (isPadded(copy, i) || copy.fromStride[i] <= 0)
       return std::nullopt;
   if (read.empty() || copy.fromStride[read[0]] != 1 || copy.toStride[written[0]] != 1 || read[0] == written[0] ||
-      machine.vectorStages < kStages || unit * turning.elementBytes < kWord || unit * turning.elementBytes > machine.lanes * kWord)
+      machine.vectorStages < kStages || unit * turning.elementBytes < kWord ||
+      unit * turning.elementBytes > machine.lanes * kWord)
     return std::nullopt;
   turning.read = read[0];
   turning.written = written[0];
@@ -610,8 +629,6 @@ void Emitter::emitCopies() {
                      to = addresses[size_t(copy.to.tensor)] + uint64_t(copy.to.offset * es);
       auto consider = [&](std::vector<int64_t> block, const std::optional<Turning> &with, bool apart) {
         const double cycles = cyclesOf(copy, block, with ? &*with : nullptr, apart, from, to, machine);
-        if (getenv("TW_DBG")) { fprintf(stderr, "unit %ld block", with ? with->unit : 1); for (int64_t x : block) fprintf(stderr, " %ld", x); fprintf(stderr, " turns %d cycles %.0f\n", with ? with->takesTurns : 0, cycles); }
-        if (getenv("TW_BLOCK")) { std::string t; for (int64_t x : block) t += std::to_string(x) + "x"; t += std::to_string(with ? with->unit : 1) + (with && with->takesTurns ? "t" : ""); if (t == getenv("TW_BLOCK")) { best = {std::move(block), with ? with->unit : 1, -1}; turning = with; } if (best.cycles < 0) return; }
         if (!best.block.empty() && cycles >= best.cycles)
           return;
         best = {std::move(block), with ? with->unit : 1, cycles};
@@ -623,7 +640,8 @@ void Emitter::emitCopies() {
       for (int64_t most = kLeast; most <= room.size() / 3; most *= 2)
         for (const auto &[reads, writes] : {std::pair(1, 1), std::pair(1, 4), std::pair(1, 16), std::pair(4, 1)})
           blocks.push_back(blockOf(copy, most, kBurst, reads, writes));
-      blocks.push_back(blockOf(copy, capacity, kBurst));
+      for (int64_t run = kBurst; run >= kWord; run /= 2) // small scratchpads have no room for whole bursts both ways
+        blocks.push_back(blockOf(copy, capacity, run));
       llvm::sort(blocks);
       blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
       for (const std::vector<int64_t> &block : blocks)
