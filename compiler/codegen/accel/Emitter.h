@@ -98,6 +98,8 @@ struct BoxDim {
   int64_t low = 0, high = 0;
 };
 
+struct Turning;
+
 class Emitter {
 public:
   Emitter(const Kernel &kernel, std::vector<Chain> chains, std::optional<Chain> conversion,
@@ -515,6 +517,13 @@ private:
   void loadAhead(TileStep &step, const Visit &next, Ahead &ahead);
   Extent sizeOf(const Visit &visit) const;
   void emitCopies();
+  /// A block of a copy: where it begins and how far it reaches along each of the copy's dimensions.
+  struct CopyBlock {
+    std::vector<int64_t> at, size;
+  };
+  void moveBlock(const Copy &copy, const CopyBlock &block, const Buffer &staging, unsigned unit, bool storePermutes);
+  void turnBlock(const Copy &copy, const CopyBlock &block, Turning &turning, TileStep &step, TileStep &stores);
+  uint64_t addressOf(const View &view) const; ///< of the view's tensor in DRAM
   void order();
 
   /// The slot of `b` that holds `key`; `miss` if it must be loaded first, `isFirst` if nothing has been there.
