@@ -37,10 +37,15 @@ Operation *onColumn(OpBuilder &builder, Operation *op, Value row, Value column) 
   return copy;
 }
 
-/// Whether each element has a bias and a multiplier of its own. As columns these are tensors; the vector engine has one beside the sums.
-bool hasTwoPerElement(Operation *op) {
-  auto requantize = dyn_cast<RequantizeOp>(op);
-  return requantize && requantize.getBias() && requantize.getMultipliers().size() > 1;
+/// Elements with a bias and a multiplier of their own: as columns these are tensors, and the vector engine has one beside the sums. So the
+/// bias becomes an addition, exact as it wraps in both forms.
+void addBiasFirst(RequantizeOp op) {
+  if (!op.getBias() || op.getMultipliers().size() == 1)
+    return;
+  OpBuilder builder(op);
+  Value bias = createReshape(builder, op.getLoc(), op.getBias(), shapeOf(op.getX()));
+  op.getXMutable().assign(builder.create<AddOp>(op.getLoc(), op.getX().getType(), op.getX(), bias));
+  op.getBiasMutable().clear();
 }
 
 struct SwapOperandsPass : impl::SwapOperandsPassBase<SwapOperandsPass> {
@@ -62,8 +67,9 @@ struct SwapOperandsPass : impl::SwapOperandsPassBase<SwapOperandsPass> {
     if constexpr (std::is_same_v<OpT, MatmulIntegerOp>)
       if (op.getBZeroPoints().size() != 1) // rows of the first operand have one zero point
         return;
-    if (llvm::any_of(op->getUsers(), hasTwoPerElement))
-      return;
+    for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
+      if (auto requantize = dyn_cast<RequantizeOp>(user); requantize && op->hasOneUse())
+        addBiasFirst(requantize);
     const Location loc = op.getLoc();
     OpBuilder builder(op);
     Value weights = createTranspose(builder, loc, op.getB(), {1, 0});
