@@ -16,6 +16,12 @@ namespace tw::graph {
 #include "compiler/graph/transforms/Passes.h.inc"
 
 namespace {
+/// Whether it is a constant, perhaps of another shape.
+bool isConstant(Value value) {
+  auto reshape = value.getDefiningOp<ReshapeOp>();
+  return constantOf(reshape ? reshape.getX() : value) != nullptr;
+}
+
 /// The same op on columns: `row`, [1, n], has become `column`, [n, 1]. Null if it is not made element by element, or of other values.
 Operation *onColumn(OpBuilder &builder, Operation *op, Value row, Value column) {
   if (!isElementwise(op) || shapeOf(op->getResult(0)) != shapeOf(row))
@@ -25,7 +31,7 @@ Operation *onColumn(OpBuilder &builder, Operation *op, Value row, Value column) 
     const bool isBias = i == 1 && isa<RequantizeOp>(op); // a vector in either form
     if (operand == row)
       mapping.map(operand, column);
-    else if (!constantOf(operand))
+    else if (!isConstant(operand))
       return nullptr;
     else if (tensorOf(operand).getNumElements() > 1 && !isBias)
       mapping.map(operand, createReshape(builder, op->getLoc(), operand, shapeOf(column)));
