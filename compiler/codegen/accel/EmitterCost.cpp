@@ -448,7 +448,7 @@ cost::KernelWork Emitter::tileWork(const Tile &t, const Buffers &b) const {
   const Transfer weights = b.weights >= 0 && contraction()
                                ? weightTransfer(t)
                                : Transfer::dense(b.weights >= 0 ? double(b.all[size_t(b.weights)].bytes) : 0);
-  const double weightLoad = weights.bytes / std::min(bandwidth, timing::loadBytesPerCycle(machine));
+  const double weightLoad = std::max(weights.slots / bandwidth, weights.bytes / timing::loadBytesPerCycle(machine));
   if (kernel.anchor) {
     input = inputTransfer(t);
     operands = operandLoads(t, b, tiles);
