@@ -655,7 +655,8 @@ void GraphImporter::readAliases() {
     for (StringRef text : texts) {
       const auto [output, input] = text.trim().split('=');
       if (output.empty() || input.empty())
-        throw ImportError{"metadata \"tilewright.alias\" is \"" + printable(property.value()) + "\" but must be OUTPUT=INPUT,.."};
+        throw ImportError{"metadata \"tilewright.alias\" is \"" + printable(property.value()) +
+                          "\" but must be OUTPUT=INPUT,.."};
       aliases.emplace_back(output.str(), input.str());
     }
     if (llvm::Error error = graph::setAliases(function, aliases))

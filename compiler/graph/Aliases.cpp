@@ -46,7 +46,8 @@ llvm::Error setAliases(func::FuncOp main, llvm::ArrayRef<std::pair<std::string, 
       return llvm::createStringError("output '%s' is to lie at the place of input '%s' and of input '%s'", outputText.c_str(),
                                      other.getValue().str().c_str(), inputText.c_str());
     for (unsigned i = 0; i < main.getNumResults(); ++i)
-      if (auto taken = main.getResultAttrOfType<StringAttr>(i, kAliasAttr); i != output && taken && taken.getValue() == inputText)
+      if (auto taken = main.getResultAttrOfType<StringAttr>(i, kAliasAttr);
+          i != output && taken && taken.getValue() == inputText)
         return llvm::createStringError("outputs '%s' and '%s' are to lie at the place of one input, '%s'",
                                        outputName(main, i).c_str(), outputText.c_str(), inputText.c_str());
     const Type type = main.getResultTypes()[output], allowed = main.getArgumentTypes()[input];

@@ -33,7 +33,7 @@ enum class Role {
 
 /// source: the operators that graph-convert-qdq moves below dequantize, and graph::isElementwise
 const std::set<std::string> kMovements = {"Reshape", "Flatten", "Squeeze",      "Unsqueeze",    "Transpose", "Slice",
-                                          "Concat",  "MaxPool", "DepthToSpace", "SpaceToDepth", "Split"};
+                                          "Concat",  "MaxPool", "DepthToSpace", "SpaceToDepth", "Split",     "Expand"};
 const std::set<std::string> kElementwise = {
     "Add",       "Sub",         "Mul", "Div",  "Relu", "Clip", "LeakyRelu", "PRelu", "Sigmoid", "Tanh",
     "HardSwish", "HardSigmoid", "Erf", "Gelu", "Exp",  "Sqrt", "Pow",       "Abs",   "Neg",     "BatchNormalization"};
@@ -472,7 +472,8 @@ public:
   void quantize(const std::string &tensor, const std::string &value, const std::string &stored, const Parameters &parameters) {
     append("QuantizeLinear", tensor + "_QuantizeLinear", {value, parameters.scaleName, parameters.zeroPointName}, stored);
   }
-  void dequantize(const std::string &tensor, const std::string &stored, const std::string &result, const Parameters &parameters) {
+  void dequantize(const std::string &tensor, const std::string &stored, const std::string &result,
+                  const Parameters &parameters) {
     append("DequantizeLinear", tensor + "_DequantizeLinear", {stored, parameters.scaleName, parameters.zeroPointName}, result);
   }
 
@@ -703,7 +704,7 @@ Quantizer::Quantizer() : impl(std::make_unique<Impl>()) {}
 Quantizer::~Quantizer() = default;
 
 llvm::Expected<std::unique_ptr<Quantizer>> Quantizer::create(StringRef bytes, StringRef file, const Shapes &shapes, Form form,
-                                                              const std::vector<std::string> &eightBit) {
+                                                             const std::vector<std::string> &eightBit) {
   std::unique_ptr<Quantizer> quantizer(new Quantizer);
   quantizer->impl->form = form;
   quantizer->impl->eightBit.insert(eightBit.begin(), eightBit.end());

@@ -58,8 +58,8 @@ public:
   /// cannot be imported; it is quantised already; it has nothing to quantise; `file: node "name" (OpType): ...`.
   /// `eightBit`: float inputs and outputs that have 8 bits in the QDQ model as well, without QuantizeLinear in front of an input or
   /// DequantizeLinear behind an output. Another error: a name that is none.
-  static llvm::Expected<std::unique_ptr<Quantizer>> create(llvm::StringRef bytes, llvm::StringRef file, const Shapes &shapes = {},
-                                                           Form form = Form::Fused,
+  static llvm::Expected<std::unique_ptr<Quantizer>> create(llvm::StringRef bytes, llvm::StringRef file,
+                                                           const Shapes &shapes = {}, Form form = Form::Fused,
                                                            const std::vector<std::string> &eightBit = {});
 
   /// The tensors whose ranges quantize() needs; inputs of the network may be among them.
