@@ -85,9 +85,10 @@ class Graph:
 
     def output(self, value, name):
         """Makes `value`, the result of the last node, the network's, and names it."""
-        assert self.nodes[-1][1] == value[0], "not the last node"
-        self.nodes[-1][1] = name
+        assert self.nodes[-1][1] == [value[0]], "not the last node"
+        self.nodes[-1][1] = [name]
         self.outputs.append(tensor_info(12, name, value[1], self.kind))
+        return name, value[1]
 
     def constant(self, name, array):
         kind = {"float32": self.kind, "int64": INT64}[array.dtype.name]
@@ -108,13 +109,18 @@ class Graph:
         return self.constant(name, (values * np.sqrt(3 * variance)).astype(np.float32))
 
     def node(self, kind, name, inputs, shape, **attributes):
+        return self.node_of_parts(kind, name, inputs, [shape], ["_out"], **attributes)[0]
+
+    def node_of_parts(self, kind, name, inputs, shapes, suffixes, **attributes):
+        """A node with a result for each of `shapes`."""
         inputs = b"".join(message(1, value[0]) for value in inputs)
         parts = [attribute(key, value) for key, value in sorted(attributes.items())]
-        self.nodes.append([inputs, name + "_out", message(3, name) + message(4, kind) + b"".join(parts)])
-        return name + "_out", tuple(shape)
+        outputs = [name + suffix for suffix in suffixes]
+        self.nodes.append([inputs, outputs, message(3, name) + message(4, kind) + b"".join(parts)])
+        return [(output, tuple(shape)) for output, shape in zip(outputs, shapes)]
 
     def model(self):
-        nodes = [message(1, inputs, message(2, output), rest) for inputs, output, rest in self.nodes]
+        nodes = [message(1, inputs, *[message(2, output) for output in outputs], rest) for inputs, outputs, rest in self.nodes]
         graph = message(7, *nodes, message(2, self.name), *self.initializers, *self.inputs, *self.outputs)
         opset = message(8, message(1, ""), integer(2, 17))
         return integer(1, 8) + message(2, "tilewright networks.py") + graph + opset
@@ -152,11 +158,12 @@ class Graph:
         bias = self.uniform("classifier_bias", (classes,), 0.01)
         return self.node("Gemm", "classifier", [x, weights, bias], (x[1][0], classes), transB=1)
 
-    def dense(self, name, x, columns, gain=1.0):
+    def dense(self, name, x, columns, gain=1.0, bias=True):
         weights = self.uniform(name + "_weights", (x[1][-1], columns), gain / x[1][-1])
-        bias = self.uniform(name + "_bias", (columns,), 0.01)
         y = self.node("MatMul", name, [x, weights], x[1][:-1] + (columns,))
-        return self.node("Add", name + "_add", [y, bias], y[1])
+        if not bias:
+            return y
+        return self.node("Add", name + "_add", [y, self.uniform(name + "_bias", (columns,), 0.01)], y[1])
 
 
 # ---------------------------------------------------------------------------------------------------- networks
@@ -240,17 +247,17 @@ def squeezenet(graph):
     graph.output(graph.global_pool(x), "logits")
 
 
-def layer_norm(graph, name, x, decomposed):
+def layer_norm(graph, name, x, decomposed, epsilon=1e-12):
     scale = graph.constant(name + "_scale", 1 + np.linspace(-0.5, 0.5, x[1][-1], dtype=np.float32))
     bias = graph.uniform(name + "_bias", x[1][-1:], 0.01)
     if not decomposed:
-        return graph.node("LayerNormalization", name, [x, scale, bias], x[1], axis=-1, epsilon=1e-12)
+        return graph.node("LayerNormalization", name, [x, scale, bias], x[1], axis=-1, epsilon=epsilon)
     row = x[1][:-1] + (1,)
     mean = graph.node("ReduceMean", name + "_mean", [x], row, axes=[-1])
     centred = graph.node("Sub", name + "_sub", [x, mean], x[1])
     square = graph.node("Pow", name + "_pow", [centred, graph.scalar(name + "_two", 2)], x[1])
     variance = graph.node("ReduceMean", name + "_variance", [square], row, axes=[-1])
-    variance = graph.node("Add", name + "_add_epsilon", [variance, graph.scalar(name + "_epsilon", 1e-12)], row)
+    variance = graph.node("Add", name + "_add_epsilon", [variance, graph.scalar(name + "_epsilon", epsilon)], row)
     deviation = graph.node("Sqrt", name + "_sqrt", [variance], row)
     normal = graph.node("Div", name + "_div", [centred, deviation], x[1])
     scaled = graph.node("Mul", name + "_mul", [normal, scale], x[1])
@@ -302,11 +309,11 @@ def bert_block_decomposed(graph):
     bert_block(graph, decomposed=True)
 
 
-def channels_from(graph, name, x, first, count):
-    """Channels `first` to `first + count` of x."""
+def channels_from(graph, name, x, first, count, axis=1):
+    """Channels `first` to `first + count` of x, or so much of another axis."""
     bounds = [graph.constant(f"{name}_{key}", np.array([value], np.int64))
-              for key, value in (("starts", first), ("ends", first + count), ("axes", 1))]
-    return graph.node("Slice", name, [x, *bounds], (x[1][0], count) + x[1][2:])
+              for key, value in (("starts", first), ("ends", first + count), ("axes", axis))]
+    return graph.node("Slice", name, [x, *bounds], x[1][:axis] + (count,) + x[1][axis + 1:])
 
 
 def reshape(graph, name, x, shape):
@@ -437,6 +444,139 @@ def ssd(graph, image=300, classes=91):
         graph.output(graph.node("Softmax", "scores", [y], y[1], axis=-1) if kind == "scores" else y, kind)
 
 
+# Decoder layers. Their forms are those of exporters, so that prefill and decode can be measured with either.
+
+
+def split_heads(graph, name, x, size):
+    """[batch, rows, heads * size] as [batch, heads, rows, size]."""
+    n, rows, width = x[1]
+    x = reshape(graph, name + "_split_heads", x, (n, rows, width // size, size))
+    return transpose(graph, name + "_transpose", x, [0, 2, 1, 3])
+
+
+def with_past(graph, name, x, past, form):
+    """The keys or values that attention reads, and makes the cache an output.
+    "concat": the cache grows by a Concat. "static": its length is constant, and the last row is replaced."""
+    if not past:
+        return graph.output(x, "present_" + name)
+    n, heads, rows, size = x[1]
+    if form == "concat":
+        cache = graph.input("past_" + name, (1, heads, past - rows, size))
+    else:
+        cache = graph.input("past_" + name, (1, heads, past, size))
+        cache = channels_from(graph, name + "_kept", cache, 0, past - rows, axis=2)
+    return graph.output(concat(graph, name + "_concat", [cache, x], axis=2), "present_" + name)
+
+
+def attend(graph, query, key, value, bias=None):
+    """Softmax of the scaled products of heads; `bias` is added to the scores."""
+    n, heads, rows, size = query[1]
+    key = transpose(graph, "key_columns", key, [0, 1, 3, 2])
+    scores = graph.node("MatMul", "scores", [query, key], (n, heads, rows, key[1][3]))
+    if bias is not None:
+        scores = graph.node("Add", "scores_mask", [scores, bias], scores[1])
+    weights = graph.node("Softmax", "softmax", [scores], scores[1], axis=-1)
+    y = graph.node("MatMul", "context", [weights, value], (n, heads, rows, size))
+    y = transpose(graph, "context_transpose", y, [0, 2, 1, 3])
+    return reshape(graph, "context_merge", y, (n, rows, heads * size))
+
+
+def causal_mask(graph, rows):
+    """Row i sees the rows up to itself."""
+    return graph.constant("mask", np.triu(np.full((rows, rows), -1e4, np.float32), 1)[None, None]) if rows > 1 else None
+
+
+def opt_layer(graph, rows=1, past=0, form="concat", hidden=768, heads=12, inner=3072):
+    """A decoder layer of OPT-125m: Zhang et al., OPT, section 2.1. `rows`: positions that are computed. `past`: positions that the last of
+    them attends, itself included; 0: no cache, those that are computed. `form`: how the cache is written (with_past()); "split": as "concat",
+    and queries, keys and values are the parts of one product; "given": the caches are complete, and the new keys and values are outputs."""
+    x = graph.input("hidden", (1, rows, hidden))
+    size = hidden // heads
+    y = layer_norm(graph, "attention_norm", x, False, 1e-5)
+    if form == "split":
+        y = graph.dense("qkv", y, 3 * hidden)
+        parts = graph.constant("qkv_sizes", np.full(3, hidden, np.int64))
+        query, key, value = graph.node_of_parts("Split", "qkv_split", [y, parts], [x[1]] * 3, ["_query", "_key", "_value"], axis=-1)
+    else:
+        query, key, value = (graph.dense(name, y, hidden) for name in ("query", "key", "value"))
+    query = graph.node("Mul", "query_scale", [query, graph.scalar("scale", size**-0.5)], query[1])
+    query = split_heads(graph, "query", query, size)
+    caches = []
+    for name, new in (("key", key), ("value", value)):
+        new = split_heads(graph, name, new, size)
+        if form == "given":
+            graph.output(new, "new_" + name)
+            caches.append(graph.input("past_" + name, (1, heads, past, size)))
+        else:
+            caches.append(with_past(graph, name, new, past, "static" if form == "static" else "concat"))
+    y = attend(graph, query, *caches, causal_mask(graph, rows))
+    x = graph.node("Add", "attention_add", [graph.dense("projection", y, hidden), x], x[1])
+    y = graph.relu(graph.dense("ffn_inner", layer_norm(graph, "ffn_norm", x, False, 1e-5), inner, gain=2.0))
+    y = graph.dense("ffn_output", y, hidden)
+    graph.output(graph.node("Add", "ffn_add", [y, x], x[1]), "output")
+
+
+def rms_norm(graph, name, x, epsilon=1e-5):
+    """Zhang and Sennrich, Root Mean Square Layer Normalization, as exporters write it."""
+    row = x[1][:-1] + (1,)
+    y = graph.node("Pow", name + "_pow", [x, graph.scalar(name + "_two", 2)], x[1])
+    y = graph.node("ReduceMean", name + "_mean", [y], row, axes=[-1])
+    y = graph.node("Add", name + "_add_epsilon", [y, graph.scalar(name + "_epsilon", epsilon)], row)
+    y = graph.node("Sqrt", name + "_sqrt", [y], row)
+    y = graph.node("Div", name + "_div", [x, y], x[1])
+    scale = graph.constant(name + "_scale", 1 + np.linspace(-0.5, 0.5, x[1][-1], dtype=np.float32))
+    return graph.node("Mul", name + "_mul", [y, scale], x[1])
+
+
+def rotary(graph, name, x, cosine, sine):
+    """x * cos + rotate_half(x) * sin: Su et al., RoFormer, section 3.4, with halves in place of pairs."""
+    half = x[1][3] // 2
+    low, high = (channels_from(graph, f"{name}_{part}", x, first, half, axis=3) for part, first in (("low", 0), ("high", half)))
+    turned = concat(graph, name + "_turned", [graph.node("Neg", name + "_neg", [high], high[1]), low], axis=3)
+    straight = graph.node("Mul", name + "_mul_cos", [x, cosine], x[1])
+    turned = graph.node("Mul", name + "_mul_sin", [turned, sine], x[1])
+    return graph.node("Add", name + "_rotary", [straight, turned], x[1])
+
+
+def repeat_heads(graph, name, x, times):
+    """[batch, heads, rows, size] with each head `times` times, as exporters write it."""
+    n, heads, rows, size = x[1]
+    x = reshape(graph, name + "_unsqueeze", x, (n, heads, 1, rows, size))
+    shape = (n, heads, times, rows, size)
+    x = graph.node("Expand", name + "_expand", [x, graph.constant(name + "_times", np.array(shape, np.int64))], shape)
+    return reshape(graph, name + "_repeat", x, (n, heads * times, rows, size))
+
+
+def llama_layer(graph, rows=1, past=0, form="concat", hidden=768, heads=12, groups=4, inner=2048):
+    """A decoder layer of Touvron et al., LLaMA, section 2.2, with the grouped queries of Ainslie et al., GQA, section 2.2. `cosine` and `sine`
+    of the positions are inputs, as a model computes them once for all its layers. Other parameters: opt_layer()."""
+    size = hidden // heads
+    x = graph.input("hidden", (1, rows, hidden))
+    angles = [graph.input(name, (1, 1, rows, size)) for name in ("cosine", "sine")]
+    y = rms_norm(graph, "attention_norm", x)
+
+    def by_head(name, count):
+        return split_heads(graph, name, graph.dense(name, y, count * size, bias=False), size)
+
+    query = rotary(graph, "query", by_head("query", heads), *angles)
+    query = graph.node("Mul", "query_scale", [query, graph.scalar("scale", size**-0.5)], query[1])
+    key = with_past(graph, "key", rotary(graph, "key", by_head("key", groups), *angles), past, form)
+    value = with_past(graph, "value", by_head("value", groups), past, form)
+    key, value = (repeat_heads(graph, name, cache, heads // groups) for name, cache in (("key", key), ("value", value)))
+    y = attend(graph, query, key, value, causal_mask(graph, rows))
+    x = graph.node("Add", "attention_add", [graph.dense("projection", y, hidden, bias=False), x], x[1])
+    y = rms_norm(graph, "ffn_norm", x)
+    gate = graph.dense("ffn_gate", y, inner, bias=False)
+    gate = graph.node("Mul", "ffn_silu", [gate, graph.node("Sigmoid", "ffn_sigmoid", [gate], gate[1])], gate[1])
+    y = graph.node("Mul", "ffn_mul", [gate, graph.dense("ffn_up", y, inner, bias=False)], gate[1])
+    y = graph.dense("ffn_output", y, hidden, bias=False)
+    graph.output(graph.node("Add", "ffn_add", [y, x], x[1]), "output")
+
+
+def decoder(layer, **parameters):
+    return lambda graph: layer(graph, **parameters)
+
+
 NETWORKS = {
     "resnet18": resnet18,
     "resnet50": resnet50,
@@ -447,6 +587,11 @@ NETWORKS = {
     "ssd": ssd,
     "bert_block": bert_block,
     "bert_block_decomposed": bert_block_decomposed,
+    "opt_prefill_128": decoder(opt_layer, rows=128),
+    "llama_prefill_128": decoder(llama_layer, rows=128),
+    **{f"opt_{form}_{past}": decoder(opt_layer, past=past, form=form)
+       for form in ("given", "concat", "static", "split") for past in (512, 1024)},
+    **{f"llama_{form}_{past}": decoder(llama_layer, past=past, form=form) for form in ("concat", "static") for past in (512, 1024)},
 }
 
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tw::frontend {
@@ -31,6 +32,8 @@ struct ImportOptions {
   std::map<std::string, HostTensor> constants;
   /// The same as text: one number, which all elements get, or several with commas, for an input of rank 1.
   std::map<std::string, std::string> values;
+  /// Names of an output and of the input at whose place it lies (docs/decode.md); those of the model's metadata come on top.
+  std::vector<std::pair<std::string, std::string>> aliases;
   /// They fix dims that the model and `shapes` leave open, and must agree with `shapes`.
   std::vector<GivenShape> given;
   /// Import float16 and bfloat16 as float32, which operators compute in; a Cast to one of them still rounds. Inputs and outputs

@@ -5,6 +5,7 @@
 #include "compiler/frontend/InlineFunctions.h"
 #include "compiler/frontend/OnnxNode.h"
 #include "compiler/frontend/OnnxTensor.h"
+#include "compiler/graph/Aliases.h"
 #include "compiler/graph/Messages.h"
 #include "compiler/graph/ModelNodes.h"
 #include "compiler/operators/Elements.h"
@@ -116,6 +117,7 @@ private:
   /// Nothing if the shapes of the results are not known.
   std::vector<Tensor> importResults(Node &node, const onnx::NodeProto &proto, const std::string &name);
   void importOutputs();
+  void readAliases();
   void leaveOutput(const std::string &name);
   static operators::Value hostTensorOf(const Tensor &tensor);
   std::vector<std::string> frontier();
@@ -639,6 +641,27 @@ void GraphImporter::importOutputs() {
   }
   if (options.remainder)
     options.remainder->results = names;
+  readAliases();
+}
+
+/// The model's metadata "tilewright.alias": OUTPUT=INPUT, with commas between several.
+void GraphImporter::readAliases() {
+  for (const onnx::StringStringEntryProto &property : model.metadata_props()) {
+    if (property.key() != "tilewright.alias")
+      continue;
+    std::vector<std::pair<std::string, std::string>> aliases;
+    llvm::SmallVector<StringRef> texts;
+    StringRef(property.value()).split(texts, ',');
+    for (StringRef text : texts) {
+      const auto [output, input] = text.trim().split('=');
+      if (output.empty() || input.empty())
+        throw ImportError{"metadata \"tilewright.alias\" is \"" + printable(property.value()) +
+                          "\" but must be OUTPUT=INPUT,.."};
+      aliases.emplace_back(output.str(), input.str());
+    }
+    if (llvm::Error error = graph::setAliases(function, aliases))
+      throw ImportError{"metadata \"tilewright.alias\": " + printable(llvm::toString(std::move(error)))};
+  }
 }
 
 void GraphImporter::leaveOutput(const std::string &name) {

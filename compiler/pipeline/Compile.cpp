@@ -3,6 +3,7 @@
 
 #include "compiler/pipeline/Compile.h"
 
+#include "compiler/graph/Aliases.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/loops/Passes.h"
@@ -94,9 +95,17 @@ LogicalResult checkModel(ModuleOp module) {
 
 llvm::Expected<OwningOpRef<ModuleOp>> pipeline::importModel(MLIRContext &context, llvm::StringRef path,
                                                             const CompileOptions &options) {
-  if (path.ends_with(".mlir"))
-    return text::readText(context, path, files::kMostBytes, checkModel);
-  return frontend::importOnnxFile(context, path, options.import);
+  llvm::Expected<OwningOpRef<ModuleOp>> module = path.ends_with(".mlir")
+                                                     ? text::readText(context, path, files::kMostBytes, checkModel)
+                                                     : frontend::importOnnxFile(context, path, options.import);
+  if (!module || options.import.aliases.empty())
+    return module;
+  auto main = (*module)->lookupSymbol<func::FuncOp>("main");
+  if (!main)
+    return llvm::createStringError("an alias needs a function @main");
+  if (llvm::Error error = graph::setAliases(main, options.import.aliases))
+    return std::move(error);
+  return module;
 }
 
 std::vector<const Target *> pipeline::targetsOf(const CompileOptions &options) {
@@ -240,6 +249,12 @@ llvm::Expected<CompiledModel> pipeline::compile(ModuleOp module, const CompileOp
         "it has kernels that machine '%s' cannot run, so it is no single program ('tilewright run' says "
         "which, and runs them on the CPU)",
         options.machine ? options.machine->name.c_str() : "");
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  for (unsigned i = 0; options.machine && i < main.getNumResults(); ++i)
+    if (auto input = main.getResultAttrOfType<StringAttr>(i, graph::kAliasAttr))
+      return llvm::createStringError("output '%s' cannot lie at the place of input '%s': parts of the network run on the CPU "
+                                     "('tilewright check' says which)",
+                                     graph::outputName(main, i).c_str(), input.getValue().str().c_str());
   llvm::Expected<Partition> parts = partition(module, networks);
   if (!parts)
     return parts.takeError();

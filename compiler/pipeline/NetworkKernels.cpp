@@ -3,6 +3,7 @@
 
 #include "compiler/pipeline/NetworkKernels.h"
 
+#include "compiler/graph/Aliases.h"
 #include "compiler/graph/transforms/KernelTarget.h"
 #include "compiler/plan/PlanDialect.h"
 #include "compiler/text/Diagnostics.h"
@@ -10,6 +11,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace tw;
@@ -48,6 +51,16 @@ std::optional<isa::ElementKind> elementKind(Type type, bool isUnsigned) {
   return std::nullopt;
 }
 
+/// Of a kernel's result.
+uint64_t writtenBytes(const accel::Kernel &kernel) {
+  if (kernel.copies.empty())
+    return accel::touchedBytes(kernel, kernel.output.tensor);
+  uint64_t elements = 0;
+  for (const accel::Copy &copy : kernel.copies)
+    elements += std::accumulate(copy.shape.begin(), copy.shape.end(), uint64_t(1), std::multiplies<>());
+  return elements * accel::byteSize(kernel.outputType);
+}
+
 uint64_t bytesOf(RankedTensorType type) {
   return uint64_t(type.getNumElements()) * std::max(1u, type.getElementTypeBitWidth() / 8);
 }
@@ -60,6 +73,8 @@ llvm::Expected<NetworkKernels> NetworkKernels::build(ModuleOp module, const Comp
   if (!network.mainFunction || network.mainFunction.isExternal())
     return llvm::createStringError("the module has no function @main");
   if (llvm::Error error = network.findTensors())
+    return std::move(error);
+  if (llvm::Error error = network.joinAliases())
     return std::move(error);
   network.joinConcats();
   network.describeTensors();
@@ -101,6 +116,100 @@ llvm::Error NetworkKernels::findTensors() {
       return llvm::createStringError("internal: '%s' has no place in @main", op.getName().getStringRef().str().c_str());
     }
   }
+  return llvm::Error::success();
+}
+
+/// What makes a value, behind views of it; null: an input.
+static Operation *makerOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (op && !llvm::isa<func::CallOp, arith::ConstantOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  return op;
+}
+
+/// An output with an alias is the tensor of its input. Whoever reads the input must do so before the output is written.
+llvm::Error NetworkKernels::joinAliases() {
+  Block &body = mainFunction.getBody().front();
+  for (unsigned i = 0; i < mainFunction.getNumResults(); ++i) {
+    auto name = mainFunction.getResultAttrOfType<StringAttr>(i, graph::kAliasAttr);
+    if (!name)
+      continue;
+    auto refuse = [&](const llvm::Twine &why) {
+      const std::string text = ("output '" + graph::outputName(mainFunction, i) + "' cannot lie at the place of input '" +
+                                name.getValue() + "': " + why)
+                                   .str();
+      return llvm::createStringError("%s", text.c_str());
+    };
+    auto argument = llvm::find_if(body.getArguments(), [&](BlockArgument each) {
+      return graph::inputName(mainFunction, each.getArgNumber()) == name.getValue();
+    });
+    if (argument == body.args_end())
+      return refuse("there is no such input");
+    const size_t input = tensorOf[*argument], output = tensorOf[body.getTerminator()->getOperand(i)];
+    if (input == output)
+      continue;
+    auto writer = llvm::dyn_cast_or_null<func::CallOp>(makerOf(body.getTerminator()->getOperand(i)));
+    if (!writer)
+      return refuse("no kernel computes it");
+    if (tensors[input].bytes != tensors[output].bytes || aliases.count(output))
+      return refuse("another output has its values");
+    for (Operation &op : body)
+      for (Value operand : op.getOperands()) {
+        auto tensor = tensorOf.find(operand);
+        auto reader = llvm::dyn_cast<func::CallOp>(op);
+        if (tensor == tensorOf.end() || tensor->second != input || &op == writer)
+          continue;
+        if (llvm::isa<func::ReturnOp>(op))
+          return refuse("the input is an output as well");
+        if (reader && writer->isBeforeInBlock(&op))
+          return refuse("kernel '" + reader.getCallee() + "' reads the input when the output has been written");
+      }
+    for (auto &entry : tensorOf)
+      if (entry.second == output)
+        entry.second = input;
+    tensors[input].end = std::max(tensors[input].end, tensors[output].end);
+    tensors[output].bytes = 0;
+    aliases[input] = output;
+  }
+  return llvm::Error::success();
+}
+
+/// A kernel whose result is an input as well moves only what is not there yet.
+llvm::Error NetworkKernels::keepInPlace(func::CallOp call, accel::Kernel &kernel) const {
+  const size_t result = tensorOf.find(call.getResult(0))->second;
+  if (!aliases.count(result))
+    return llvm::Error::success();
+  auto isInput = [&](int tensor) {
+    const accel::KernelTensor &t = kernel.tensors[size_t(tensor)];
+    return t.role == accel::KernelTensor::Argument && tensorOf.find(call.getOperand(t.index))->second == result;
+  };
+  bool reads = false;
+  for (size_t i = 0; i < kernel.tensors.size(); ++i)
+    reads |= isInput(int(i));
+  const std::string place = "kernel '" + kernel.name + "' cannot write its result at the place of an input: ";
+  if (kernel.copies.empty()) {
+    const bool hasReaders = llvm::any_of(mainFunction.getBody().getArguments(), [&](BlockArgument argument) {
+      return tensorOf.find(argument)->second == result && !argument.use_empty();
+    });
+    return hasReaders ? llvm::createStringError("%sit computes; only a Concat of parts of the input with others, or a result "
+                                                "of which nothing reads the input, is written in place",
+                                                place.c_str())
+                      : llvm::Error::success();
+  }
+  if (!reads)
+    return llvm::Error::success();
+  for (const accel::Copy &copy : kernel.copies) {
+    if (!isInput(copy.from.tensor))
+      continue;
+    bool stays = copy.from.offset == copy.to.offset;
+    for (size_t d = 0; d < copy.shape.size(); ++d)
+      stays &= copy.padLow[d] == 0 && copy.padHigh[d] == 0 && (copy.shape[d] == 1 || copy.fromStride[d] == copy.toStride[d]);
+    if (!stays)
+      return llvm::createStringError("%swhat it keeps of the input has another place in the result", place.c_str());
+  }
+  llvm::erase_if(kernel.copies, [&](const accel::Copy &copy) { return isInput(copy.from.tensor); });
+  if (kernel.copies.empty())
+    return llvm::createStringError("%sit is the input", place.c_str());
   return llvm::Error::success();
 }
 
@@ -174,6 +283,10 @@ void NetworkKernels::describeTensors() {
   }
   for (size_t i = 0; i < tensors.size(); ++i)
     boundTensors[i].bytes = tensors[i].bytes;
+  for (auto [input, output] : aliases) { // addLayer() adds what is written
+    boundTensors[input].output = false;
+    boundTensors[output].output = true;
+  }
 }
 
 llvm::Error NetworkKernels::checkDram(uint64_t bytes, const timing::MachineParams &machine) {
@@ -312,9 +425,16 @@ llvm::Error NetworkKernels::addLayer(func::CallOp call, unsigned step, const Com
     known->second = std::move(*match);
   }
   accel::Kernel kernel = known->second;
+  if (llvm::Error error = keepInPlace(call, kernel))
+    return error;
   kernel.isFinite = options.math >= graph::Math::Finite || machine.arrayType == timing::ArrayType::Int8;
   if (auto part = parts.find(call.getResult(0)); part != parts.end())
     makePart(part->second, kernel);
+  if (auto alias = aliases.find(tensorOf.find(call.getResult(0))->second); alias != aliases.end()) {
+    const uint64_t written = writtenBytes(kernel);
+    boundTensors[alias->second].bytes += written;
+    boundTensors[alias->first].bytes -= std::min(boundTensors[alias->first].bytes, written);
+  }
   Layer layer{function.getName().str(), std::move(kernel), std::nullopt, {}, sourcesOf(call.getOperands()), step};
   llvm::Expected<std::optional<accel::Kernel>> packed = packKernel(layer.kernel, options);
   if (!packed)
@@ -411,6 +531,11 @@ void NetworkKernels::addBounds(const timing::MachineParams &machine, CompiledNet
   for (auto [source, layer] : llvm::zip_equal(layers, network.program.layers)) {
     work.push_back(accel::workOf(source.kernel, machine));
     work.back().output.tensor = unsigned(source.tensors[work.back().output.tensor]);
+    if (auto alias = aliases.find(work.back().output.tensor); alias != aliases.end()) {
+      work.back().output.tensor = unsigned(alias->second);
+      work.back().output.bytes = writtenBytes(source.kernel);
+      work.back().pieces.clear(); // they number all elements of the input
+    }
     for (cost::TensorUse &use : work.back().inputs)
       use.tensor = unsigned(source.tensors[use.tensor]);
     const cost::Bound bound = cost::layerBound(work.back(), machine);

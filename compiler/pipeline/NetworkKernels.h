@@ -85,7 +85,11 @@ private:
   llvm::DenseSet<mlir::Operation *> inPlace;           ///< concatenations whose producers write the result
   std::vector<cost::NetworkTensor> boundTensors;
 
+  llvm::DenseMap<size_t, size_t> aliases; ///< inputs at whose place outputs lie: in boundTensors, what is written of each
+
   llvm::Error findTensors();
+  llvm::Error joinAliases();
+  llvm::Error keepInPlace(mlir::func::CallOp call, accel::Kernel &kernel) const;
   void joinConcats();
   void describeTensors();
   llvm::Error describe(bool isInput);

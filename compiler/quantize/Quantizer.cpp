@@ -33,7 +33,7 @@ enum class Role {
 
 /// source: the operators that graph-convert-qdq moves below dequantize, and graph::isElementwise
 const std::set<std::string> kMovements = {"Reshape", "Flatten", "Squeeze",      "Unsqueeze",    "Transpose", "Slice",
-                                          "Concat",  "MaxPool", "DepthToSpace", "SpaceToDepth", "Split"};
+                                          "Concat",  "MaxPool", "DepthToSpace", "SpaceToDepth", "Split",     "Expand"};
 const std::set<std::string> kElementwise = {
     "Add",       "Sub",         "Mul", "Div",  "Relu", "Clip", "LeakyRelu", "PRelu", "Sigmoid", "Tanh",
     "HardSwish", "HardSigmoid", "Erf", "Gelu", "Exp",  "Sqrt", "Pow",       "Abs",   "Neg",     "BatchNormalization"};
@@ -75,6 +75,7 @@ struct Quantizer::Impl {
   std::map<std::string, int> producers; ///< of results; inputs of the network have none
   std::map<std::string, std::vector<std::pair<int, int>>> readers;
   std::set<std::string> outputs;
+  std::set<std::string> eightBit;     ///< inputs and outputs
   std::vector<std::string> quantised; ///< tensors, in the order of their making
   std::set<std::string> isQuantised;
   /// A tensor that shares its scale with another: a step towards the one that owns the group's.
@@ -82,6 +83,7 @@ struct Quantizer::Impl {
 
   llvm::Error read(StringRef bytes, StringRef file, const Shapes &shapes);
   void connect();
+  llvm::Error checkEightBit() const;
   void plan();
   std::string quantize(const Ranges &ranges);
 
@@ -182,6 +184,8 @@ llvm::Error Quantizer::Impl::read(StringRef bytes, StringRef file, const Shapes 
   if (llvm::Error problem = upgradeOpset(model, infos))
     return error(file + ": " + llvm::toString(std::move(problem)));
   connect();
+  if (llvm::Error problem = checkEightBit())
+    return error(file + ": " + llvm::toString(std::move(problem)));
   plan();
   unsigned integer = 0;
   for (auto &entry : summary.integer)
@@ -209,6 +213,17 @@ void Quantizer::Impl::connect() {
   }
   for (const onnx::ValueInfoProto &output : model.graph().output())
     outputs.insert(output.name());
+}
+
+llvm::Error Quantizer::Impl::checkEightBit() const {
+  for (const std::string &name : eightBit) {
+    auto hasName = [&](const onnx::ValueInfoProto &value) { return value.name() == name; };
+    if (!llvm::any_of(model.graph().input(), hasName) && !outputs.count(name))
+      return error("tensor '" + name + "' is to be 8-bit, but the network has no such input or output");
+    if (!isActivation(name))
+      return error("tensor '" + name + "' is to be 8-bit, but is not a float tensor that is computed or given");
+  }
+  return llvm::Error::success();
 }
 
 /// A float tensor that the network's inputs decide.
@@ -402,6 +417,8 @@ void Quantizer::Impl::plan() {
       summary.floating.emplace_back(nodeText(node(i)), reason);
     }
   }
+  for (const std::string &name : eightBit)
+    wanted[name] = true;
   for (const auto &[name, info] : infos)
     wantsInt8(name);
   if (form == Form::Portable)
@@ -452,12 +469,20 @@ public:
     return node;
   }
 
+  void quantize(const std::string &tensor, const std::string &value, const std::string &stored, const Parameters &parameters) {
+    append("QuantizeLinear", tensor + "_QuantizeLinear", {value, parameters.scaleName, parameters.zeroPointName}, stored);
+  }
+  void dequantize(const std::string &tensor, const std::string &stored, const std::string &result,
+                  const Parameters &parameters) {
+    append("DequantizeLinear", tensor + "_DequantizeLinear", {stored, parameters.scaleName, parameters.zeroPointName}, result);
+  }
+
   /// value -> QuantizeLinear -> DequantizeLinear -> result
   void quantizeDequantize(const std::string &tensor, const std::string &value, const std::string &result,
                           const Parameters &parameters) {
     std::string stored = names.fresh(tensor + "_quantized");
-    append("QuantizeLinear", tensor + "_QuantizeLinear", {value, parameters.scaleName, parameters.zeroPointName}, stored);
-    append("DequantizeLinear", tensor + "_DequantizeLinear", {stored, parameters.scaleName, parameters.zeroPointName}, result);
+    quantize(tensor, value, stored, parameters);
+    dequantize(tensor, stored, result, parameters);
   }
 
   /// A constant int8 or int32 tensor behind DequantizeLinear. `scales`: one, or one per index of dim `axis`.
@@ -547,12 +572,31 @@ std::string Quantizer::Impl::quantize(const Ranges &ranges) {
 
   // Inputs keep their names, so their readers get another one; results keep theirs behind DequantizeLinear.
   std::map<std::string, std::string> renamed;
-  for (const onnx::ValueInfoProto &input : graph.input())
+  const auto storedType = form == Form::Fused ? onnx::TensorProto::INT8 : onnx::TensorProto::UINT8;
+  for (onnx::ValueInfoProto &input : *graph.mutable_input())
     if (isQuantised.count(input.name())) {
       std::string result = names.fresh(input.name() + "_dequantized");
-      rewriter.quantizeDequantize(input.name(), input.name(), result, parametersFor(input.name()));
+      if (eightBit.count(input.name())) {
+        input.mutable_type()->mutable_tensor_type()->set_elem_type(storedType);
+        rewriter.dequantize(input.name(), input.name(), result, parametersFor(input.name()));
+      } else {
+        rewriter.quantizeDequantize(input.name(), input.name(), result, parametersFor(input.name()));
+      }
       renamed[input.name()] = result;
     }
+  for (onnx::ValueInfoProto &output : *graph.mutable_output())
+    if (eightBit.count(output.name()))
+      output.mutable_type()->mutable_tensor_type()->set_elem_type(storedType);
+  /// `tensor`, whose float form is `value`, as an 8-bit output keeps its name in front of DequantizeLinear.
+  auto store = [&](const std::string &tensor, const std::string &value) {
+    if (!eightBit.count(tensor) || !outputs.count(tensor))
+      return rewriter.quantizeDequantize(tensor, value, tensor, parametersFor(tensor));
+    rewriter.quantize(tensor, value, tensor, parametersFor(tensor));
+    if (readers[tensor].empty())
+      return;
+    renamed[tensor] = names.fresh(tensor + "_dequantized");
+    rewriter.dequantize(tensor, tensor, renamed[tensor], parametersFor(tensor));
+  };
 
   /// The vector that the reader of `tensor`, the product `index`, adds to it; the Add's other operand.
   auto biasBehind = [&](int index, const std::vector<int64_t> &weightShape) -> std::pair<int, std::string> {
@@ -584,8 +628,7 @@ std::string Quantizer::Impl::quantize(const Ranges &ranges) {
       constexpr float infinity = std::numeric_limits<float>::infinity();
       if (bound(1, -infinity) == 0 && range.low >= 0 && bound(2, infinity) >= range.high) {
         auto source = renamed.find(each.input(0));
-        rewriter.quantizeDequantize(each.output(0), source == renamed.end() ? each.input(0) : source->second, each.output(0),
-                                    parametersFor(each.output(0)));
+        store(each.output(0), source == renamed.end() ? each.input(0) : source->second);
         continue;
       }
     }
@@ -644,7 +687,7 @@ std::string Quantizer::Impl::quantize(const Ranges &ranges) {
       }
     *rewriter.nodes.Add() = std::move(each);
     for (auto &[tensor, value] : stored)
-      rewriter.quantizeDequantize(tensor, value, tensor, parametersFor(tensor));
+      store(tensor, value);
   }
   graph.mutable_node()->Swap(&rewriter.nodes);
   removeUnusedInitializers(graph);
@@ -660,9 +703,11 @@ std::string Quantizer::Impl::quantize(const Ranges &ranges) {
 Quantizer::Quantizer() : impl(std::make_unique<Impl>()) {}
 Quantizer::~Quantizer() = default;
 
-llvm::Expected<std::unique_ptr<Quantizer>> Quantizer::create(StringRef bytes, StringRef file, const Shapes &shapes, Form form) {
+llvm::Expected<std::unique_ptr<Quantizer>> Quantizer::create(StringRef bytes, StringRef file, const Shapes &shapes, Form form,
+                                                             const std::vector<std::string> &eightBit) {
   std::unique_ptr<Quantizer> quantizer(new Quantizer);
   quantizer->impl->form = form;
+  quantizer->impl->eightBit.insert(eightBit.begin(), eightBit.end());
   if (llvm::Error problem = quantizer->impl->read(bytes, file, shapes))
     return problem;
   return quantizer;

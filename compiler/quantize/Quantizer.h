@@ -56,8 +56,11 @@ public:
   /// Reads a float model and decides which tensors are quantised. Models below opset 13, the first that has scales per
   /// channel, are brought to it; batch normalisations are folded into the convolutions before them. Errors: the model
   /// cannot be imported; it is quantised already; it has nothing to quantise; `file: node "name" (OpType): ...`.
+  /// `eightBit`: float inputs and outputs that have 8 bits in the QDQ model as well, without QuantizeLinear in front of an input or
+  /// DequantizeLinear behind an output. Another error: a name that is none.
   static llvm::Expected<std::unique_ptr<Quantizer>> create(llvm::StringRef bytes, llvm::StringRef file,
-                                                           const Shapes &shapes = {}, Form form = Form::Fused);
+                                                           const Shapes &shapes = {}, Form form = Form::Fused,
+                                                           const std::vector<std::string> &eightBit = {});
 
   /// The tensors whose ranges quantize() needs; inputs of the network may be among them.
   const std::vector<std::string> &tensors() const;

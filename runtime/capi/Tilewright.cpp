@@ -215,6 +215,10 @@ StatusOr<runtime::NetworkOptions> compileOptions(Options options) {
     }
     return extents.empty() ? "must be positive extents, \"1,3,224,224\"" : "";
   });
+  options.readEach("alias.", [&](const std::string &output, const std::string &input) -> std::string {
+    result.import.aliases.emplace_back(output, input);
+    return input.empty() ? "must be the name of an input" : "";
+  });
   if (Status status = options.finish(); !status)
     return status.error();
   result.searchSeed = result.seed;

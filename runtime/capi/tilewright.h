@@ -102,6 +102,7 @@ TILEWRIGHT_API void tw_model_free(tw_model *model);
      seed            of the weights of inline kernels, and of the search (default 1)
      cache           folder that keeps what schedule search has measured
      shape.INPUT     extents of an input, "1,3,224,224"
+     alias.OUTPUT    the input at whose place the output lies and is updated (docs/decode.md)
      targets         names of targets in order of preference, "accel,cpu" */
 TILEWRIGHT_API tw_status tw_compile(const tw_model *model, const tw_machine *machine, const char *const *options,
                                     size_t option_count, tw_program **program);

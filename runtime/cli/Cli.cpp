@@ -90,6 +90,8 @@ void ModelArguments::addTo(CLI::App &command) {
   addRepeated(command, "--shape", shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
   addRepeated(command, "--const", constants, "a network input as a constant: .npy, .pb, or numbers")
       ->type_name("NAME=FILE|VALUE");
+  addRepeated(command, "--alias", aliases, "an output that lies at an input's place and is updated there, as a cache is")
+      ->type_name("OUT=IN");
   command
       .add_option("--max-constant-bytes", network.import.maxConstantBytes, "bytes of constants that a model may have and make")
       ->check(wholeNumber(1))
@@ -207,6 +209,12 @@ StatusOr<runtime::NetworkOptions> ModelArguments::options(const std::vector<Tens
     }
     if (!isNew)
       return userError("--const gives input '" + name + "' twice");
+  }
+  for (const std::string &text : aliases) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+      return userError("--alias is '" + text + "' but must be OUT=IN, names of an output and of an input");
+    result.import.aliases.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   for (const TensorArgument &input : inputs) {
     if (result.import.constants.count(input.name) || result.import.values.count(input.name))

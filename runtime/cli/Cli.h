@@ -58,7 +58,7 @@ StatusOr<std::vector<TensorArgument>> readTensorFiles(const std::vector<std::str
 /// MODEL, --hw, --set, --schedule, --across, --priority, --cost-model, --load-plugin, --shape, --const, --fallback, --math and --seed: how a model becomes a network.
 struct ModelArguments {
   std::string model;
-  std::vector<std::string> shapes, constants, plugins;
+  std::vector<std::string> shapes, constants, aliases, plugins;
   std::string fallback = "cpu";
   std::string math = graph::kMathNames[size_t(graph::Math::Exact)];
   runtime::NetworkOptions network;

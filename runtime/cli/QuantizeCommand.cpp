@@ -28,6 +28,7 @@ struct QuantizeArguments {
   std::string calibration, output;
   unsigned samples = 0, threads = 0;
   quantize::Form form = quantize::Form::Fused;
+  std::vector<std::string> eightBit;
 };
 
 using Sample = std::vector<HostTensor>;
@@ -156,7 +157,7 @@ Status quantizeModel(const QuantizeArguments &arguments) {
     return userError(bytes.message());
   Progress progress;
   progress.show("reading " + model);
-  auto quantizer = quantize::Quantizer::create(*bytes, model, options->import.shapes, arguments.form);
+  auto quantizer = quantize::Quantizer::create(*bytes, model, options->import.shapes, arguments.form, arguments.eightBit);
   if (!quantizer)
     return runtime::compilerError(llvm::toString(quantizer.takeError()));
   progress.show("compiling " + model);
@@ -213,6 +214,9 @@ void cli::addQuantizeCommand(CLI::App &app, Action &action) {
   command->add_option("--samples", arguments->samples, "at most so many; default: all of a folder, 8 random ones")
       ->check(CLI::Range(1u, 1000000u));
   addRepeated(*command, "--shape", arguments->model.shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
+  addRepeated(*command, "--int8", arguments->eightBit,
+              "an input or output that is 8-bit itself, as a cache is: without a conversion from or to float")
+      ->type_name("NAME");
   command->add_option("--threads", arguments->threads, "threads on the CPU; default: all of its cores")
       ->check(CLI::Range(1u, 1024u));
   command

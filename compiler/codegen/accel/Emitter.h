@@ -290,6 +290,7 @@ private:
   double mixed(double readBytes, double writeBytes) const;
   TileCounts countTiles(const Tile &t) const;
   Transfer inputTransfer(const Tile &t) const;
+  Transfer weightTransfer(const Tile &t) const;
   OperandLoads operandLoads(const Tile &t, const Buffers &b, const TileCounts &tiles) const;
   std::pair<double, double> turnedLoads(const Tile &t, const TileCounts &tiles) const;
   double inputWalks(const Tile &t, int64_t sumSlots) const;

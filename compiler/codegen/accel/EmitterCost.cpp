@@ -165,6 +165,20 @@ Emitter::Transfer Emitter::inputTransfer(const Tile &t) const {
   return Transfer::box(tileChannels, allChannels, width, height * t.tile[P2], elementSize, machine);
 }
 
+/// The weights of a tile, from DRAM. Constants lie there in the order of use; others lie as what made them wrote them.
+Emitter::Transfer Emitter::weightTransfer(const Tile &t) const {
+  if (constantWeights())
+    return Transfer::dense(double(weightTileBytes(t)));
+  const Anchor &anchor = *kernel.anchor;
+  const int64_t elementSize = elementBytes(), taps = anchor.axes[0].kernel * anchor.weightRows();
+  const int64_t inputs = std::min(t.tileK, anchor.ic), results = std::min(t.tile[C], channels());
+  if (anchor.weightIc == 1)
+    return Transfer::box(inputs, anchor.weightOc, results, taps, elementSize, machine);
+  if (anchor.weightOc == 1)
+    return Transfer::box(results, anchor.weightIc, inputs, taps, elementSize, machine);
+  return Transfer::box(1, 2, inputs * results, taps, elementSize, machine);
+}
+
 /// How often the next tile begins with the k blocks that its slots hold: of the input, and of the weights. Only serpentine order turns.
 std::pair<double, double> Emitter::turnedLoads(const Tile &t, const TileCounts &tiles) const {
   if (!t.serpentine || t.kOuter())
@@ -389,7 +403,7 @@ std::optional<cost::KernelWork> Emitter::leastWork(const Tile &t) const {
   if (canRoll(t))
     rolled.lineBuffer = tilesAlong(P1, t);
   const Transfer input = residentInput() ? Transfer() : inputTransfer(rolled);
-  const Transfer weights = Transfer::dense(residentWeights() ? 0 : double(weightTileBytes(t)));
+  const Transfer weights = residentWeights() ? Transfer() : weightTransfer(t);
   const double inputLoads = residentInput() ? 0 : tiles.positions * tiles.inputs * tiles.groups;
   const double weightLoads = residentWeights() ? 0 : tiles.channels * tiles.inputs * tiles.groups;
   const double resultShare = tiles.positionShare * tiles.channelShare, perTile = passCycles(t);
@@ -431,8 +445,10 @@ cost::KernelWork Emitter::tileWork(const Tile &t, const Buffers &b) const {
   Transfer input;
   OperandLoads operands;
   double loadCount = 0, tensor = 0, perTileTensor = 0, roundTrips = 0, converting = 0;
-  const double weightBytes = b.weights >= 0 ? double(b.all[size_t(b.weights)].bytes) : 0;
-  const double weightLoad = weightBytes / std::min(bandwidth, timing::loadBytesPerCycle(machine));
+  const Transfer weights = b.weights >= 0 && contraction()
+                               ? weightTransfer(t)
+                               : Transfer::dense(b.weights >= 0 ? double(b.all[size_t(b.weights)].bytes) : 0);
+  const double weightLoad = std::max(weights.slots / bandwidth, weights.bytes / timing::loadBytesPerCycle(machine));
   if (kernel.anchor) {
     input = inputTransfer(t);
     operands = operandLoads(t, b, tiles);
@@ -449,7 +465,7 @@ cost::KernelWork Emitter::tileWork(const Tile &t, const Buffers &b) const {
     loads[1] += input * ((operands.inputs - operands.inputs / engines) * inputShare);
     if (b.raw.size() > 1)
       loads[1] += Transfer{0, 0, input.segments} * (operands.inputs * inputShare);
-    loads[secondUnit(t)] += Transfer::dense(weightBytes) * (operands.weights * weightShare);
+    loads[secondUnit(t)] += weights * (operands.weights * weightShare);
     loadCount = operands.inputs + operands.weights;
     if (contraction()) {
       const double passes = passCount(t), rows = double(passRows(madeSums(t)));

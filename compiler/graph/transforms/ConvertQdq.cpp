@@ -8,6 +8,7 @@
 // dequantize and quantize and becomes one kernel.
 //===----------------------------------------------------------------------===//
 #include "compiler/graph/transforms/Constants.h"
+#include "compiler/graph/transforms/GroupedProducts.h"
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Rewriting.h"
 #include "mlir/IR/PatternMatch.h"
@@ -283,6 +284,23 @@ struct QuantizeBeforeConcat : OpRewritePattern<QuantizeOp> {
   }
 };
 
+/// quantize(dequantize(q) repeated along a dim), both with one scale: q repeated, which moves bytes instead of floats.
+struct RepeatBytes : OpRewritePattern<QuantizeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(QuantizeOp op, PatternRewriter &rewriter) const override {
+    constexpr int64_t kMostTimes = 64;
+    Operation *maker = op.getX().getDefiningOp();
+    const std::optional<Repeat> repeat = isa_and_nonnull<MulOp>(maker) ? repeatOf(maker) : std::nullopt;
+    auto x = repeat ? repeat->x.getDefiningOp<DequantizeOp>() : nullptr;
+    if (!x || repeat->times > kMostTimes || op.getScales().size() != 1 || x.getScales() != op.getScales() ||
+        x.getZeroPoints() != op.getZeroPoints() || elementOf(x.getX()) != elementOf(op))
+      return failure();
+    const SmallVector<Value> inputs(size_t(repeat->times), x.getX());
+    rewriter.replaceOpWithNewOp<ConcatOp>(op, op.getType(), inputs, repeat->axis)->setLoc(fuseLocations({maker, op}));
+    return success();
+  }
+};
+
 /// quantize(average_pool(dequantize(x))) over the whole image: an integer sum.
 struct GlobalAverageToInteger : OpRewritePattern<QuantizeOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -355,7 +373,7 @@ struct ConvertQdqPass : impl::ConvertQdqPassBase<ConvertQdqPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<ConvToInteger, MatmulToInteger, BiasToInteger, ActivationAfterQuantize, CancelQuantize, QuantizeBeforeConcat,
-                 GlobalAverageToInteger, MoveBelowDequantize>(&getContext());
+                 RepeatBytes, GlobalAverageToInteger, MoveBelowDequantize>(&getContext());
     if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       return signalPassFailure();
     if (exact)

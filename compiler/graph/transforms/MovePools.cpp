@@ -187,7 +187,15 @@ Maxima maximaOf(MaxPoolOp pool, Operation *convolution, const Machine &machine, 
   const int64_t beside = canShare ? std::max<int64_t>(machine.columns / y[3], 1) : 1;
   const int64_t shared = y[2] % beside == 0 ? beside : 1;
   auto passesBeside = [&](int64_t outputs) { return double(passesOver(w[1] + strides[1] * (outputs - 1)).first); };
-  const double written = results / double(shared), made = written * passesBeside(shared);
+  const double written = results / double(shared);
+  double made = written * passesBeside(shared);
+  // Floats of two rows may share them, and neighbouring pixels the rows of the array.
+  const int64_t pixels = std::max<int64_t>(machine.rows / w[2], 1);
+  if (machine.packsPixels && !canShare && 2 * y[3] <= machine.columns && w[0] > strides[0] && dilations[0] == 1 &&
+      dilations[1] == 1 && y[1] > 1)
+    made = std::min(made, results / 2 *
+                              double((w[0] + strides[0]) * int64_t(llvm::divideCeil(w[1], pixels)) *
+                                     int64_t(llvm::divideCeil(pixels * w[2], machine.rows))));
   const double apart = std::max(std::min(made, results * double(passes)), written + pooling) + cost::kHiddenEngines * transfers;
   // Sums under a column do as well. A few more at the end of a row, which no window along it sees, may make their number fit.
   width = int64_t(llvm::alignTo(y[2], uint64_t(beside)));

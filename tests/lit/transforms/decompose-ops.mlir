@@ -275,3 +275,39 @@ func.func @reduced_twice(%x: tensor<2x3x4x5xf32>, %i: tensor<2x3x4xi32>) -> (ten
   %5 = graph.reduce %4 {kind = "mean", axes = array<i64: 0>, keepdims = false} : (tensor<3x4xi32>) -> tensor<4xi32>
   return %1, %3, %2, %5 : tensor<2x3xf32>, tensor<4xf32>, tensor<3x4x5xf32>, tensor<4xi32>
 }
+
+// Two queries of each group have the same keys: they are rows of one product, and the keys are not repeated.
+// CHECK-LABEL: func.func @grouped
+// CHECK-SAME: %[[Q:.*]]: tensor<1x4x1x8xf32>, %[[K:.*]]: tensor<1x2x5x8xf32>
+// CHECK-NOT: graph.mul
+// CHECK-DAG: %[[A:.*]] = graph.reshape %[[Q]] : (tensor<1x4x1x8xf32>) -> tensor<2x2x8xf32>
+// CHECK-DAG: %[[B:.*]] = graph.transpose {{.*}} -> tensor<1x2x8x5xf32>
+// CHECK: graph.matmul {{.*}} : (tensor<2x2x8xf32>, tensor<2x8x5xf32>) -> tensor<2x2x5xf32>
+func.func @grouped(%q: tensor<1x4x1x8xf32>, %k: tensor<1x2x5x8xf32>) -> tensor<1x4x1x5xf32> {
+  %ones = graph.constant dense<1.0> : tensor<1x2x2x5x8xf32>
+  %0 = graph.reshape %k : (tensor<1x2x5x8xf32>) -> tensor<1x2x1x5x8xf32>
+  %1 = graph.mul %0, %ones : (tensor<1x2x1x5x8xf32>, tensor<1x2x2x5x8xf32>) -> tensor<1x2x2x5x8xf32>
+  %2 = graph.reshape %1 : (tensor<1x2x2x5x8xf32>) -> tensor<1x4x5x8xf32>
+  %3 = graph.transpose %2 {perm = array<i64: 0, 1, 3, 2>} : (tensor<1x4x5x8xf32>) -> tensor<1x4x8x5xf32>
+  %4 = graph.matmul %q, %3 : (tensor<1x4x1x8xf32>, tensor<1x4x8x5xf32>) -> tensor<1x4x1x5xf32>
+  return %4 : tensor<1x4x1x5xf32>
+}
+
+// The same of bytes that a Concat repeats. Not where all matrices come again behind the last one, nor where each number of a row is repeated.
+// CHECK-LABEL: func.func @repeated
+// CHECK: graph.matmul_integer {{.*}} : (tensor<2x2x5xi8>, tensor<2x5x8xi8>) -> tensor<2x2x8xi32>
+// CHECK: graph.matmul_integer {{.*}} : (tensor<4x1x5xi8>, tensor<4x5x8xi8>) -> tensor<4x1x8xi32>
+// CHECK: graph.matmul_integer {{.*}} : (tensor<2x1x5xi8>, tensor<2x5x16xi8>) -> tensor<2x1x16xi32>
+func.func @repeated(%p: tensor<4x1x5xi8>, %r: tensor<2x1x5xi8>, %v: tensor<2x1x5x8xi8>, %w: tensor<1x2x5x8xi8>, %u: tensor<2x5x8x1xi8>)
+    -> (tensor<4x1x8xi32>, tensor<4x1x8xi32>, tensor<2x1x16xi32>) {
+  %0 = graph.concat %v, %v {axis = 1 : i64} : (tensor<2x1x5x8xi8>, tensor<2x1x5x8xi8>) -> tensor<2x2x5x8xi8>
+  %1 = graph.reshape %0 : (tensor<2x2x5x8xi8>) -> tensor<4x5x8xi8>
+  %2 = graph.matmul_integer %p, %1 {a_zero_point = 0 : i32, b_zero_points = array<i32: 0>} : (tensor<4x1x5xi8>, tensor<4x5x8xi8>) -> tensor<4x1x8xi32>
+  %3 = graph.concat %w, %w {axis = 0 : i64} : (tensor<1x2x5x8xi8>, tensor<1x2x5x8xi8>) -> tensor<2x2x5x8xi8>
+  %4 = graph.reshape %3 : (tensor<2x2x5x8xi8>) -> tensor<4x5x8xi8>
+  %5 = graph.matmul_integer %p, %4 {a_zero_point = 0 : i32, b_zero_points = array<i32: 0>} : (tensor<4x1x5xi8>, tensor<4x5x8xi8>) -> tensor<4x1x8xi32>
+  %6 = graph.concat %u, %u {axis = 3 : i64} : (tensor<2x5x8x1xi8>, tensor<2x5x8x1xi8>) -> tensor<2x5x8x2xi8>
+  %7 = graph.reshape %6 : (tensor<2x5x8x2xi8>) -> tensor<2x5x16xi8>
+  %8 = graph.matmul_integer %r, %7 {a_zero_point = 0 : i32, b_zero_points = array<i32: 0>} : (tensor<2x1x5xi8>, tensor<2x5x16xi8>) -> tensor<2x1x16xi32>
+  return %2, %5, %8 : tensor<4x1x8xi32>, tensor<4x1x8xi32>, tensor<2x1x16xi32>
+}
