@@ -20,6 +20,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace tw;
@@ -172,8 +173,12 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
   // Text that --emit graph wrote has kernels.
   const bool hasKernels =
       llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) { return function->hasAttr(graph::kTargetAttr); });
-  if (hasKernels || !hasGraphOps(module))
+  if (hasKernels || !hasGraphOps(module)) {
+    if (!options.graph.kernelsBeginAt.empty())
+      return llvm::createStringError("%skernels are to begin at nodes, but the model has its kernels already",
+                                     options.graph.place.c_str());
     return endPhase(Phase::Graph, module, options);
+  }
   graph::GraphPipelineOptions graphOptions;
   graphOptions.targets.clear();
   for (const Target *target : targetsOf(options))
@@ -188,6 +193,9 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
       graphOptions.narrow = "f16";
   }
   graphOptions.maxConstantBytes = options.import.maxConstantBytes;
+  graphOptions.kernelsBeginAt = options.graph.kernelsBeginAt;
+  graphOptions.kernelsBeginAtPlace = options.graph.place;
+  graphOptions.explainsKernels = options.explainsKernels;
   graphOptions.packsPixels = accel::overlapsKernels(options.schedule);
   if (llvm::Error error = runPasses(module, [&](OpPassManager &manager) { graph::buildGraphPipeline(manager, graphOptions); }))
     return error;
@@ -196,7 +204,27 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
   return endPhase(Phase::Graph, module, options);
 }
 
-llvm::Error pipeline::lowerToLinalg(ModuleOp module, const CompileOptions &options) {
+/// The order of kernels where the options leave it open. The list scheduler overlaps kernels in the model's order, and DRAM of an accelerator is
+/// rarely scarce: there the model's order stays.
+static plan::KernelOrder orderOf(ModuleOp module, const CompileOptions &options) {
+  if (options.graph.order)
+    return *options.graph.order;
+  const bool isForAccelerator = llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp kernel) {
+    return kernel.getName() != "main" && graph::isFor(kernel, graph::kAccelTarget);
+  });
+  return isForAccelerator ? plan::KernelOrder::Model : plan::KernelOrder::Memory;
+}
+
+/// Whether the kernels of a module with a @main are for several targets: runs of each then stay together.
+static bool hasSeveralTargets(ModuleOp module) {
+  llvm::SmallSetVector<Attribute, 2> targets;
+  for (auto kernel : module.getOps<func::FuncOp>())
+    if (Attribute target = kernel->getAttr(graph::kTargetAttr))
+      targets.insert(target);
+  return targets.size() > 1;
+}
+
+llvm::Error pipeline::lowerToLinalg(ModuleOp module, const CompileOptions &options, memory::PeakMemory *peak) {
   llvm::Error error = hasGraphOps(module)
                           ? runPasses(module, [](OpPassManager &manager) { manager.addPass(loops::createLowerGraphPass()); })
                           : outlineKernels(module, targetsOf(options).front()->name());
@@ -205,19 +233,27 @@ llvm::Error pipeline::lowerToLinalg(ModuleOp module, const CompileOptions &optio
   if (options.planFile && options.machine)
     if (llvm::Error error = plan::applyPlanFile(module, *options.planFile))
       return error;
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (main && llvm::hasSingleElement(main.getBody()) && !hasSeveralTargets(module)) {
+    llvm::Expected<memory::PeakMemory> peaks = orderCalls(module, orderOf(module, options));
+    if (!peaks)
+      return peaks.takeError();
+    if (peak)
+      *peak = *peaks;
+  }
   return endPhase(Phase::Linalg, module, options);
 }
 
 llvm::Expected<CompiledModel> pipeline::compile(ModuleOp module, const CompileOptions &options) {
   if (llvm::Error error = optimizeGraph(module, options))
     return std::move(error);
-  if (llvm::Error error = lowerToLinalg(module, options))
+  CompiledModel model;
+  if (llvm::Error error = lowerToLinalg(module, options, &model.peak))
     return std::move(error);
 
   const std::vector<const Target *> targets = targetsOf(options);
   auto found = llvm::find_if(targets, [](const Target *target) { return target->compilesNetworks(); });
   const Target *networks = found == targets.end() ? nullptr : *found;
-  CompiledModel model;
   // Phases plan, tiles, isa and program.
   auto addProgram = [&](const Target &target, ModuleOp network) -> llvm::Error {
     llvm::Expected<Artefact> artefact = target.compile(network, options);
@@ -244,6 +280,14 @@ llvm::Expected<CompiledModel> pipeline::compile(ModuleOp module, const CompileOp
   if (!parts)
     return parts.takeError();
   model.parts = std::move(*parts);
+  for (Segment &segment : model.parts.segments)
+    if (segment.module && hasSeveralTargets(module)) {
+      llvm::Expected<memory::PeakMemory> peak = orderCalls(*segment.module, orderOf(*segment.module, options));
+      if (!peak)
+        return peak.takeError();
+      if (peak->takenBytes >= model.peak.takenBytes)
+        model.peak = *peak;
+    }
   for (Segment &segment : model.parts.segments)
     if (segment.module)
       if (llvm::Error error = addProgram(*segment.target, *segment.module))
