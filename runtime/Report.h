@@ -62,7 +62,7 @@ struct RunReport {
   /// Of each layer if it ran alone; empty where nobody counted.
   std::vector<cost::LayerTraffic> layerTraffic;
   std::optional<memory::PeakMemory> peak; ///< live bytes between kernels; absent for programs
-  std::vector<LayerTile> tiles;             ///< of each layer; empty for programs
+  std::vector<LayerTile> tiles;           ///< of each layer; empty for programs
   /// See Network::layerReads; kernels are fallback.calls.
   std::vector<std::vector<size_t>> layerReads;
   /// First and last layers of fusion groups, ascending; empty for programs.

@@ -35,6 +35,9 @@ def main():
     parser.add_argument("-o", metavar="FILE.md", type=pathlib.Path)
     arguments = parser.parse_args()
     measure.need_binary()
+    for name in arguments.networks:
+        if name not in NETWORKS:
+            measure.fail(f"'{name}' is none of {', '.join(NETWORKS)}")
     rows, printed = [], ""
     for name in arguments.networks or NETWORKS:
         for machine, form in MACHINES:

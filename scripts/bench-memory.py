@@ -12,14 +12,15 @@ import argparse
 import os
 import pathlib
 import subprocess
+import sys
 
 import measure
 from importlib import import_module
 
 OWN = ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "shufflenetv2", "yolo", "ssd", "bert_block", "bert_block_decomposed"]
 OTHERS = ["light_inception_v1", "light_vgg19", "squeezenet1.1_fp32", "resnet20_cifar10", "super_resolution_10", "mobilenetv2_1.0_int8_qdq",
-          "npm_blazeface_front_128", "npm_ppocr_v2_cls", "npm_ppocr_v4_det", "npm_ppocr_v4_rec", "ultraface_RFB320", "deeploy_TinyViT_Demo",
-          "ort_gpt2_one_layer", "ort_tfbert_qa", "gtcrn_simple", "npm_speech_embedding"]
+          "npm_blazeface_front_128", "npm_ppocr_v2_cls", "ultraface_RFB320", "deeploy_TinyViT_Demo", "ort_gpt2_one_layer", "ort_tfbert_qa", "gtcrn_simple",
+          "npm_speech_embedding", "mlperf_tiny_kws_dscnn_int8_qdq", "dtln_1"]
 MACHINES = {"int8": "gemmini_16x16_int8", "float": "gemmini_16x16_bf16"}
 TEXT = """# Peaks of live bytes
 
@@ -27,9 +28,9 @@ Made by `scripts/bench-memory.py -o docs/memory.md`; the numbers are the same on
 
 Tensors between kernels take memory from the first kernel that touches them to the last one. The order of kernels decides how many are there at
 once. `--order model` keeps the order of the graph phase, `--order memory` takes the one with the least peak that is found. Code for the CPU
-and for a GPU takes `memory` by itself; its arena follows the peak. An accelerator takes `model`: the list scheduler overlaps kernels in that order,
-and most tensors stay on chip. Where kernels are for several targets, runs of one target stay together and each run has an order of its own.
-A [plan file](schedule-file.md) says `order = "memory"`. Inputs, outputs and constants of the network are always there and do not count. A
+and for a GPU takes `memory` by itself; its arena follows the peak. An accelerator takes `model` unless DRAM has no room for it: the list scheduler
+overlaps kernels in that order, and other orders of ShuffleNetV2 and YOLO took 1.5 % fewer to 2.5 % more cycles. Where kernels are for several
+targets, runs of one target stay together and each run has an order of its own. A [plan file](schedule-file.md) says `order = "memory"`. Inputs, outputs and constants of the network are always there and do not count. A
 concatenation whose parts nothing else reads is written in place, and a reshape is a view.
 
 **How an order is found** ([OrderSearch.h](../compiler/memory/OrderSearch.h)). States are sets of finished kernels. A beam search finds an order,
@@ -52,7 +53,7 @@ def peaks(model, options):
     result = subprocess.run([measure.BINARY, "compile", str(model), "--emit", "fusion", *options], cwd=measure.ROOT, capture_output=True, text=True,
                             env=measure.ENVIRONMENT)
     if result.returncode:
-        print(f"failed: {model} {' '.join(options)}: {result.stderr.strip().splitlines()[-1:]}", file=measure.sys.stderr)
+        print(f"failed: {model} {' '.join(options)}: {result.stderr.strip()}", file=sys.stderr)
         return None
     lines = dict(line.split() for line in result.stdout.splitlines() if line.count(" ") == 1 and line.startswith("live_bytes"))
     return [int(lines[name]) for name in NAMES]
@@ -70,13 +71,14 @@ def main():
     for name in arguments.networks:
         if name not in known:
             measure.fail(f"'{name}' is none of {', '.join(known)}")
-    rows = []
+    rows, failed = [], False
     for name in arguments.networks or known:
         model, options = (measure.network(name, "fp32"), []) if name in OWN else (folder / name / "model.onnx", shapes(folder / name))
         machine = MACHINES["int8" if "int8" in name else "float"]
         for target, more in (("CPU", ["--target", "cpu"]), (machine, ["--hw", machine, "--schedule", "serial"])):
             found = peaks(model, [*options, *more])
             if found is None:
+                failed = True
                 continue
             before, after, bound = found
             rows.append([name, target, *(f"{number / 1024:,.1f}" for number in found), f"{100 * (before - after) / max(before, 1):.1f} %",
@@ -87,6 +89,8 @@ def main():
         arguments.o.write_text(text)
     else:
         print(text, end="")
+    if failed:
+        measure.fail("some networks failed")
 
 
 if __name__ == "__main__":

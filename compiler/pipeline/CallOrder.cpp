@@ -77,7 +77,8 @@ private:
 
   bool isWrittenInPlace(func::CallOp call) {
     auto function = symbols.lookup<func::FuncOp>(call.getCallee());
-    if (!function || function.isExternal() || call.getNumResults() != 1 || function.getBody().front().getOperations().size() != 2 ||
+    if (!function || function.isExternal() || call.getNumResults() != 1 ||
+        function.getBody().front().getOperations().size() != 2 ||
         !mlir::isa<tensor::ConcatOp>(function.getBody().front().front()))
       return false;
     return llvm::all_of(call.getOperands(),
@@ -127,7 +128,8 @@ void moveCalls(Block &body, llvm::ArrayRef<func::CallOp> calls) {
 
 memory::OrderProblem pipeline::orderProblemOf(ModuleOp module) { return ProblemOfCalls(module).build(); }
 
-llvm::Expected<memory::PeakMemory> pipeline::orderCalls(ModuleOp module, plan::KernelOrder order) {
+llvm::Expected<memory::PeakMemory>
+pipeline::orderCalls(ModuleOp module, llvm::function_ref<plan::KernelOrder(const memory::PeakMemory &)> choose) {
   const memory::OrderProblem problem = orderProblemOf(module);
   memory::Order best = memory::orderSteps(problem);
   std::vector<unsigned> given(problem.steps.size());
@@ -142,7 +144,7 @@ llvm::Expected<memory::PeakMemory> pipeline::orderCalls(ModuleOp module, plan::K
   }
   peaks.boundBytes = best.boundBytes;
   peaks.takenBytes = peaks.modelBytes;
-  if (order != plan::KernelOrder::Memory || peaks.leastBytes >= peaks.modelBytes)
+  if (peaks.leastBytes >= peaks.modelBytes || choose(peaks) != plan::KernelOrder::Memory)
     return peaks;
   Block &body = module.lookupSymbol<func::FuncOp>("main").getBody().front();
   const llvm::SmallVector<func::CallOp> calls(body.getOps<func::CallOp>());

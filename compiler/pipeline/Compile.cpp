@@ -14,6 +14,7 @@
 #include "compiler/text/ReadText.h"
 #include "isa/files/InputFile.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -204,15 +205,35 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
   return endPhase(Phase::Graph, module, options);
 }
 
-/// The order of kernels where the options leave it open. The list scheduler overlaps kernels in the model's order, and DRAM of an accelerator is
-/// rarely scarce: there the model's order stays.
-static plan::KernelOrder orderOf(ModuleOp module, const CompileOptions &options) {
+/// Inputs, outputs and constants.
+static uint64_t bytesAlwaysThere(ModuleOp module) {
+  uint64_t bytes = 0;
+  auto add = [&](Type type) {
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      bytes += uint64_t(tensor.getNumElements()) * llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
+  };
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  llvm::for_each(main.getArgumentTypes(), add);
+  llvm::for_each(main.getResultTypes(), add);
+  module.walk([&](arith::ConstantOp constant) { add(constant.getType()); });
+  return bytes;
+}
+
+/// The order of kernels. On an accelerator the list scheduler overlaps kernels in the model's order, which stays unless DRAM has no room for it.
+static plan::KernelOrder orderOf(ModuleOp module, const CompileOptions &options, const memory::PeakMemory &peak) {
   if (options.graph.order)
     return *options.graph.order;
   const bool isForAccelerator = llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp kernel) {
     return kernel.getName() != "main" && graph::isFor(kernel, graph::kAccelTarget);
   });
-  return isForAccelerator ? plan::KernelOrder::Model : plan::KernelOrder::Memory;
+  const bool hasRoom =
+      isForAccelerator && options.machine && bytesAlwaysThere(module) + peak.modelBytes <= options.machine->dram.capacityBytes;
+  return hasRoom ? plan::KernelOrder::Model : plan::KernelOrder::Memory;
+}
+
+/// Orders the calls of a module's @main.
+static llvm::Expected<memory::PeakMemory> order(ModuleOp module, const CompileOptions &options) {
+  return orderCalls(module, [&](const memory::PeakMemory &peak) { return orderOf(module, options, peak); });
 }
 
 /// Whether the kernels of a module with a @main are for several targets: runs of each then stay together.
@@ -235,7 +256,7 @@ llvm::Error pipeline::lowerToLinalg(ModuleOp module, const CompileOptions &optio
       return error;
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (main && llvm::hasSingleElement(main.getBody()) && !hasSeveralTargets(module)) {
-    llvm::Expected<memory::PeakMemory> peaks = orderCalls(module, orderOf(module, options));
+    llvm::Expected<memory::PeakMemory> peaks = order(module, options);
     if (!peaks)
       return peaks.takeError();
     if (peak)
@@ -282,7 +303,7 @@ llvm::Expected<CompiledModel> pipeline::compile(ModuleOp module, const CompileOp
   model.parts = std::move(*parts);
   for (Segment &segment : model.parts.segments)
     if (segment.module && hasSeveralTargets(module)) {
-      llvm::Expected<memory::PeakMemory> peak = orderCalls(*segment.module, orderOf(*segment.module, options));
+      llvm::Expected<memory::PeakMemory> peak = order(*segment.module, options);
       if (!peak)
         return peak.takeError();
       if (peak->takenBytes >= model.peak.takenBytes)

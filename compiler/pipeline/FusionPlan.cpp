@@ -251,7 +251,8 @@ std::string pipeline::toText(const FusionPlan &plan) {
     if (kernel.rowTile && !isInGroup)
       os << "\n# fusion group: row tiles pass through the scratchpad";
     isInGroup = kernel.rowTile != 0;
-    os << "\nkernel " << kernel.name << " on " << kernel.target << ", DRAM " << kernel.dramBytes - kernel.savedBytes << " bytes";
+    os << "\nkernel " << kernel.name << " on " << kernel.target << ", DRAM " << kernel.dramBytes - kernel.savedBytes
+       << " bytes";
     if (kernel.savedBytes)
       os << " of " << kernel.dramBytes;
     if (kernel.rowTile)
@@ -260,8 +261,8 @@ std::string pipeline::toText(const FusionPlan &plan) {
       os << ", result on chip";
     os << "\n";
     for (const FusionPlan::Op &op : kernel.ops)
-      os << "  " << op.name << (op.node.empty() ? "" : " '" + op.node + "'") << ": " << operators::nameOf(op.type.fusion) << ", "
-         << operators::nameOf(op.type.mapping) << "\n";
+      os << "  " << op.name << (op.node.empty() ? "" : " '" + op.node + "'") << ": " << operators::nameOf(op.type.fusion)
+         << ", " << operators::nameOf(op.type.mapping) << "\n";
     if (!kernel.ends.empty())
       os << "  ends: " << kernel.ends << "\n";
   }

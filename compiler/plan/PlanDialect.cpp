@@ -204,7 +204,8 @@ LogicalResult NetworkOp::verify() {
   if (Attribute given = (*this)->getAttr(kOrderAttr)) {
     auto name = dyn_cast<StringAttr>(given);
     if (!name || !llvm::is_contained(kKernelOrderNames, name.getValue()))
-      return emitOpError() << "'" << kOrderAttr << "' is " << textOf(given) << " but must be " << kKernelOrderNames[0] << " or " << kKernelOrderNames[1];
+      return emitOpError() << "'" << kOrderAttr << "' is " << textOf(given) << " but must be " << kKernelOrderNames[0] << " or "
+                           << kKernelOrderNames[1];
   }
   if (Attribute given = (*this)->getAttr(kKernelsBeginAtAttr)) {
     auto nodes = dyn_cast<ArrayAttr>(given);

@@ -141,7 +141,8 @@ Status compileForCpu(const CompileArguments &arguments, runtime::NetworkOptions 
   const bool isText = text != bundleTexts().end();
   if (!isText && !arguments.phase.empty()) {
     if (arguments.phase != "import" && arguments.phase != "graph" && arguments.phase != "linalg" && arguments.phase != kFusion)
-      return userError("--emit is '" + arguments.phase + "' but --target cpu has import, graph, linalg, fusion, llvm, asm and obj");
+      return userError("--emit is '" + arguments.phase +
+                       "' but --target cpu has import, graph, linalg, fusion, llvm, asm and obj");
     return emit(arguments, options);
   }
   runtime::BundleRequest request;
@@ -316,7 +317,8 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
       ->add_option(
           "--emit", arguments->phase,
           "phase to show; plan writes every choice as a plan file; text of import, graph or linalg in a file has all constants "
-          "and is a model again; fusion: which operators share a kernel, and why no more do; --target cpu: llvm, asm or obj, all kernels in one file; --target gpu: llvm or ptx")
+          "and is a model again; fusion: which operators share a kernel, and why no more do; --target cpu: llvm, asm or obj, "
+          "all kernels in one file; --target gpu: llvm or ptx")
       ->check(CLI::IsMember(emitNames()));
   command->add_option("--arch", arguments->model.network.processor.arch, "--target cpu: architecture, if not this processor's")
       ->check(CLI::IsMember(cpu::archNames()));

@@ -49,17 +49,18 @@ std::string markdown(const std::vector<runtime::OperatorSupport> &operators, con
     counts[op.domain].first += op.isKernel;
     ++counts[op.domain].second;
   }
-  std::string text =
-      "# Operators\n\nWhat is read of ONNX models, and where it runs. Written by `" + command +
-      "`; a test compares.\n`tilewright check MODEL` says the same of the nodes of a model, with reasons.\n\n" + note +
-      " `kernels`: some form of the operator becomes one;\n[import.md](import.md) says what happens to the others. **fuses as**, **mapping**: [fusion.md](fusion.md).\n\n"
-      "| domain | operators | with kernels |\n|---|---|---|\n";
+  std::string text = "# Operators\n\nWhat is read of ONNX models, and where it runs. Written by `" + command +
+                     "`; a test compares.\n`tilewright check MODEL` says the same of the nodes of a model, with reasons.\n\n" +
+                     note +
+                     " `kernels`: some form of the operator becomes one;\n[import.md](import.md) says what happens to the "
+                     "others. **fuses as**, **mapping**: [fusion.md](fusion.md).\n\n"
+                     "| domain | operators | with kernels |\n|---|---|---|\n";
   for (const auto &[domain, count] : counts)
     text += "| `" + domain + "` | " + std::to_string(count.second) + " | " + std::to_string(count.first) + " |\n";
   text += "\n| operator | domain | runs as | fuses as | mapping |\n|---|---|---|---|---|\n";
   for (const runtime::OperatorSupport &op : operators)
-    text += "| `" + op.type + "` | `" + op.domain + "` | " + placeOf(op, target) + " | " + operators::nameOf(op.fusion.fusion) + " | " +
-            operators::nameOf(op.fusion.mapping) + " |\n";
+    text += "| `" + op.type + "` | `" + op.domain + "` | " + placeOf(op, target) + " | " + operators::nameOf(op.fusion.fusion) +
+            " | " + operators::nameOf(op.fusion.mapping) + " |\n";
   return text;
 }
 
@@ -88,12 +89,11 @@ Status listOperators(const OperatorsArguments &arguments) {
     document["array_type"] = type.empty() ? json() : json(type);
     document["operators"] = json::array();
     for (const runtime::OperatorSupport &op : operators)
-      document["operators"].push_back(
-          {{"operator", op.type},
-           {"domain", op.domain},
-           {"runs_as", placeOf(op, arguments.target)},
-           {"fusion_class", operators::nameOf(op.fusion.fusion)},
-           {"mapping", operators::nameOf(op.fusion.mapping)}});
+      document["operators"].push_back({{"operator", op.type},
+                                       {"domain", op.domain},
+                                       {"runs_as", placeOf(op, arguments.target)},
+                                       {"fusion_class", operators::nameOf(op.fusion.fusion)},
+                                       {"mapping", operators::nameOf(op.fusion.mapping)}});
     if (Status status = runtime::writeFile(arguments.jsonFile, document.dump(2) + "\n"); !status)
       return status;
     if (arguments.jsonFile == "-")

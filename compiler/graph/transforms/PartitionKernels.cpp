@@ -639,8 +639,9 @@ private:
       mayPad = mayPad && !isa<SliceOp, PadOp>(op);
       for (Value operand : op->getOperands()) {
         Operation *producer = operand.getDefiningOp();
-        if (producer && isa<SliceOp, TransposeOp, PadOp>(producer) && !runsBackwards(producer) && operand.hasOneUse() && !isCut(op, producer) &&
-            !assigned.contains(producer) && (mayPad || !isa<PadOp>(producer)) && placeOf(producer) == group.place)
+        if (producer && isa<SliceOp, TransposeOp, PadOp>(producer) && !runsBackwards(producer) && operand.hasOneUse() &&
+            !isCut(op, producer) && !assigned.contains(producer) && (mayPad || !isa<PadOp>(producer)) &&
+            placeOf(producer) == group.place)
           take(producer, mayPad);
       }
     };
@@ -711,6 +712,8 @@ private:
     const ArrayMachine *machine = place.machine();
     if (machine && (isPoolOfAll(op, output, inside, *machine) || isMaximumOfSums(op, output)))
       return "";
+    if (roleOf(op) == Role::Movement)
+      return textOf(op) + " changes the layout";
     if (roleOf(op) != Role::Elementwise && !(machine && isSoftmaxOfRows(op, inside, *machine)))
       return textOf(op) + " is not element by element: " + operators::nameOf(fusionTypeOf(op).fusion) + ", " +
              operators::nameOf(fusionTypeOf(op).mapping);
@@ -785,8 +788,8 @@ private:
       if (!group.ends.empty())
         return false;
       for (Value operand : next->getOperands())
-        if (!inside.contains(operand.getDefiningOp()) && isSideConversion(operand) &&
-            !isCut(next, operand.getDefiningOp()) && shapeOf(operand) == shapeOf(next->getResult(0)) && placeOf(operand.getDefiningOp()) == group.place)
+        if (!inside.contains(operand.getDefiningOp()) && isSideConversion(operand) && !isCut(next, operand.getDefiningOp()) &&
+            shapeOf(operand) == shapeOf(next->getResult(0)) && placeOf(operand.getDefiningOp()) == group.place)
           inside.insert(operand.getDefiningOp());
       inside.insert(next);
       last = next;
@@ -850,7 +853,8 @@ private:
     if (auto it = llvm::find(arguments, group.converts); it != arguments.end())
       kernel.setArgAttr(unsigned(it - arguments.begin()), kConvertsAttr, builder.getUnitAttr());
     if (request.explains)
-      kernel->setAttr(kEndsAttr, builder.getStringAttr(group.ends.empty() ? "a change of layout is a kernel of its own" : group.ends));
+      kernel->setAttr(kEndsAttr,
+                      builder.getStringAttr(group.ends.empty() ? "a change of layout is a kernel of its own" : group.ends));
     if (!group.place.reason.empty())
       kernel->setAttr(kReasonAttr, builder.getStringAttr(group.place.reason));
 

@@ -62,7 +62,7 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
     manager.addPass(createMovePoolsPass(move));
   }
   manager.addPass(createPartitionKernelsPass(options.targets,
-                                                    {options.kernelsBeginAt, options.kernelsBeginAtPlace, options.explainsKernels}));
+                                             {options.kernelsBeginAt, options.kernelsBeginAtPlace, options.explainsKernels}));
   if (!options.narrow.empty() || (machine && machine->type == "bf16")) {
     LegalizeTypesPassOptions legalize;
     legalize.target = options.targets.front()->name().str();

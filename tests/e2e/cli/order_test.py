@@ -12,20 +12,25 @@ from cli_test import CliTest
 from fusion_test import conv
 
 HW = ["--hw", "gemmini_16x16_fp32"]
+ROWS = 44
+IMAGE = 4 * 16 * ROWS * ROWS  # bytes, of 16 channels
+WEIGHTS = 4 * (16 * 16 + 16 * 128 + 128 * 16 + 16 * 64 + 9 * 16 * 16 + 16 * 16 + 16 * 64)
 
 
 class BranchesTest(CliTest):
     def branches(self):
-        """Two branches of an image that are added: a wide one, and a longer one that the order of the graph phase runs first or last."""
-        first, _ = conv("%a", "%x", "first", 16, 16)
-        wide, _ = conv("%b", "%a", "wide", 16, 16, kernel=3)
-        expand, _ = conv("%c", "%a", "expand", 16, 128)
-        narrow, result = conv("%d", "%c", "narrow", 128, 16)
-        tail, _ = conv("%e", "%d", "tail", 16, 16, kernel=3)
-        self.write("net.mlir", f"func.func @main(%x: tensor<1x16x24x24xf32>) -> {result} {{\n{first}{wide}{expand}{narrow}{tail}"
-                   f"  %s = graph.add %b, %e : ({result}, {result}) -> {result} loc(\"sum\")\n"
+        """Two branches of an image that are added: a long one, which the order of the graph phase runs first, and one with a large tensor."""
+        first, _ = conv("%a", "%x", "first", 16, 16, rows=ROWS)
+        expand, _ = conv("%b", "%a", "expand", 16, 128, rows=ROWS)
+        narrow, _ = conv("%c", "%b", "narrow", 128, 16, rows=ROWS)
+        last, result = conv("%d", "%c", "last", 16, 64, rows=ROWS)
+        wide, _ = conv("%e", "%a", "wide", 16, 16, kernel=3, rows=ROWS)
+        middle, _ = conv("%f", "%e", "middle", 16, 16, rows=ROWS)
+        tail, _ = conv("%g", "%f", "tail", 16, 64, rows=ROWS)
+        self.write("net.mlir", f"func.func @main(%x: tensor<1x16x{ROWS}x{ROWS}xf32>) -> {result} {{\n{first}{expand}{narrow}{last}{wide}{middle}{tail}"
+                   f"  %s = graph.add %d, %g : ({result}, {result}) -> {result} loc(\"sum\")\n"
                    f"  %r = graph.relu %s : {result} loc(\"relu\")\n  return %r : {result}\n}}\n")
-        np.save(self.path / "x.npy", np.random.default_rng(1).integers(-4, 5, (1, 16, 24, 24)).astype(np.float32))
+        np.save(self.path / "x.npy", np.random.default_rng(1).integers(-4, 5, (1, 16, ROWS, ROWS)).astype(np.float32))
 
     def run_with(self, *options):
         self.tilewright("run", "net.mlir", *HW, *options, "--input", "x.npy", "--output-dir", "out", "--json", "report.json")
@@ -45,7 +50,7 @@ class OrderTest(BranchesTest):
         for report in (model, memory):
             peaks = report["peak_live_bytes"]
             self.assertLessEqual(peaks["lower_bound"], peaks["memory_order"])
-            self.assertLessEqual(peaks["memory_order"], peaks["model_order"])
+            self.assertLess(peaks["memory_order"], peaks["model_order"])
         self.assertEqual(model["peak_live_bytes"]["taken_order"], model["peak_live_bytes"]["model_order"])
         self.assertEqual(memory["peak_live_bytes"]["taken_order"], memory["peak_live_bytes"]["memory_order"])
 
@@ -60,6 +65,18 @@ class OrderTest(BranchesTest):
         self.assertEqual((self.path / "first.twp").read_bytes(), (self.path / "second.twp").read_bytes())
         self.fails("compile", "net.mlir", *HW, "--schedule", path, "--order", "model",
                    message=["--order model and 'order' of", "exclude each other"])
+
+    def test_an_accelerator_keeps_the_models_order_while_dram_has_room(self):
+        self.branches()
+        expected, report = self.run_with()
+        peaks = report["peak_live_bytes"]
+        self.assertEqual(peaks["taken_order"], peaks["model_order"])
+        always = 5 * IMAGE + WEIGHTS
+        self.assertLess(always + peaks["memory_order"], 1 << 21)
+        self.assertLess(1 << 21, always + peaks["model_order"])
+        values, report = self.run_with("--set", f"dram.capacity_bytes={1 << 21}", "--schedule", "serial")
+        self.assertEqual(report["peak_live_bytes"]["taken_order"], peaks["memory_order"])
+        np.testing.assert_array_equal(values, expected)
 
     def test_unknown_orders_are_refused(self):
         self.branches()
@@ -81,7 +98,6 @@ class FusionPlanTest(BranchesTest):
             self.assertIn("conv 'expand': complex_out_fusable, many_to_many", text)
             self.assertIn("relu 'relu': injective, one_to_one", text)
             self.assertIn("  ends: conv of 'narrow' is not element by element: complex_out_fusable, many_to_many", text)
-            self.assertIn("  ends: relu of 'relu' makes a result of the network", text)
             sums = self.sums(text)
             self.assertLess(sums["dram_bytes_kernels"], sums["dram_bytes_unfused"])
             self.assertLessEqual(sums["dram_bytes_chosen"], sums["dram_bytes_kernels"])
@@ -90,12 +106,10 @@ class FusionPlanTest(BranchesTest):
     def test_bytes_are_those_of_the_tensors(self):
         self.branches()
         sums = self.sums(self.fusion("--target", "cpu"))
-        image = 4 * 16 * 24 * 24
-        weights = 4 * (16 * 16 + 16 * 16 * 9 + 2 * 128 * 16 + 16 * 16 * 9)
-        self.assertEqual(sums["dram_bytes_least"], 2 * image + weights)
-        # Each op alone: five convolutions, the sum of two images, and the relu; the wide tensor is eight images. Without changes of layout.
-        alone = 2 + 2 + 9 + 9 + 2 + 3 + 2
-        self.assertGreaterEqual(sums["dram_bytes_unfused"], alone * image + weights)
+        self.assertEqual(sums["dram_bytes_least"], 5 * IMAGE + WEIGHTS)
+        # Each op alone, in images of 16 channels: seven convolutions, the sum and the relu. Changes of layout may come on top.
+        alone = 2 + 9 + 9 + 5 + 2 + 2 + 5 + 12 + 8
+        self.assertGreaterEqual(sums["dram_bytes_unfused"], alone * IMAGE + WEIGHTS)
 
     def test_a_kernel_begins_at_a_node(self):
         self.branches()

@@ -109,7 +109,7 @@ TEST(OrderSearchTest, ABeamAloneIsNoWorseThanTheGivenOrderAndNeverBelowTheBound)
 TEST(OrderSearchTest, TheBranchThatLeavesLittleGoesFirst) {
   Network network;
   const unsigned x = network.add(10, {});
-  const unsigned wide = network.add(50, {x});          // kept until the end
+  const unsigned wide = network.add(50, {x}); // kept until the end
   const unsigned a = network.add(60, {x}), b = network.add(1, {a});
   network.add(50, {wide, b});
   // As given: the wide branch's 50 beside x and a. Else x, a; x, wide, b; wide, b and the result.
