@@ -10,6 +10,7 @@
 #include "compiler/graph/ModelNodes.h"
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/pipeline/Compile.h"
+#include "compiler/pipeline/FusionPlan.h"
 #include "compiler/pipeline/Target.h"
 #include "compiler/plan/PlanFile.h"
 #include "compiler/text/Diagnostics.h"
@@ -271,6 +272,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     result.planPath = options.schedule;
     schedule = file->schedule;
     result.options.network = file->network;
+    result.options.graph = file->graph;
     result.options.planFile = std::make_shared<plan::PlanFile>(std::move(*file));
   } else {
     schedule = scheduleOf(options.schedule);
@@ -289,6 +291,14 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     return userError("--across " + options.across + " is for the schedules pipelined and search, not " +
                      accel::nameOf(*schedule));
   result.options.across = pipeline::Across(across - acrossNames().begin());
+  if (!options.order.empty()) {
+    const auto order = llvm::find(orderNames(), options.order);
+    if (order == orderNames().end())
+      return userError("order is '" + options.order + "' but must be model or memory");
+    if (result.options.graph.order)
+      return userError("--order " + options.order + " and 'order' of " + options.schedule + " exclude each other");
+    result.options.graph.order = plan::KernelOrder(order - orderNames().begin());
+  }
   if (Status status = setPriority(options, result.options); !status)
     return status.error();
   if (Status status = setCostModel(options, result.options); !status)
@@ -380,6 +390,7 @@ struct Compilation {
   Network network;
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< in linalg
   std::string tilesText, planText;
+  std::map<std::string, plan::KernelPlan> plans; ///< of the kernels of all programs
 
   bool hasPrograms() const {
     return llvm::any_of(network.steps, [](const Step &step) { return step.program.has_value(); });
@@ -453,6 +464,7 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
     kernels.insert(kernels.end(), rest.begin(), rest.end());
     network.offload = nodeReport(module.nodes, kernels, network.targets);
   };
+  network.peak = model.peak;
   std::vector<SourcesOfProgram> sources;
   network.macs = 0;
   network.lowerBoundCycles = 0;
@@ -479,6 +491,8 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
     for (const pipeline::OffloadEntry &entry : compiled.offload)
       kernels.push_back({entry.node, target.title().str(), entry.reason});
     sources.push_back({std::move(compiled.layerSources), std::move(compiled.outputSources)});
+    for (auto [layer, plan] : llvm::zip(compiled.program.layers, compiled.chosen.kernels))
+      compilation.plans[layer.name] = plan;
     compilation.tilesText = std::move(compiled.tilesText);
     compilation.planText = std::move(compiled.planText);
     Step step;
@@ -908,6 +922,11 @@ const std::vector<std::string> &runtime::acrossNames() {
   return names;
 }
 
+const std::vector<std::string> &runtime::orderNames() {
+  static const std::vector<std::string> names(std::begin(plan::kKernelOrderNames), std::end(plan::kKernelOrderNames));
+  return names;
+}
+
 const std::vector<std::string> &runtime::phaseNames() {
   static const std::vector<std::string> names(std::begin(pipeline::kPhaseNames), std::end(pipeline::kPhaseNames));
   return names;
@@ -1179,6 +1198,37 @@ StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const Net
   return std::move(*bundle);
 }
 
+/// --emit fusion: the kernels of an imported module, and what the network plan keeps on chip where there is a machine.
+static StatusOr<std::string> emitFusion(Module &module, const Network &named, const NetworkOptions &options) {
+  if (!pipeline::hasGraphOps(*module.module))
+    return userError(named.model + " has no operators any more: --emit fusion shows how these become kernels");
+  pipeline::CompileOptions explaining = module.options;
+  explaining.afterPhase = nullptr;
+  explaining.explainsKernels = true;
+  mlir::OwningOpRef<mlir::ModuleOp> graph = module.module->clone();
+  if (llvm::Error error = pipeline::optimizeGraph(*graph, explaining))
+    return module.errorOf(std::move(error), named.model);
+  explaining.planFile = nullptr; // no plan of a kernel changes what is shown of it
+  mlir::OwningOpRef<mlir::ModuleOp> lowered = graph->clone();
+  memory::PeakMemory peak;
+  if (llvm::Error error = pipeline::lowerToLinalg(*lowered, explaining, &peak))
+    return module.errorOf(std::move(error), named.model);
+  std::map<std::string, plan::KernelPlan> plans;
+  if (module.options.machine) {
+    NetworkOptions asked = options;
+    asked.oneProgram = false;
+    StatusOr<Compilation> compilation = compileFastest(module, named, asked);
+    if (!compilation)
+      return compilation.error();
+    plans = std::move(compilation->plans);
+    if (compilation->network.peak)
+      peak = *compilation->network.peak;
+  }
+  pipeline::FusionPlan plan = pipeline::describeFusion(*graph, plans);
+  plan.peak = peak;
+  return pipeline::toText(plan);
+}
+
 StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase,
                                          bool elide, std::vector<std::string> &notes, PhaseTexts *before) {
   StatusOr<ModelKind> kind = classify(model);
@@ -1217,11 +1267,14 @@ StatusOr<std::string> runtime::emitPhase(const std::string &model, const Network
         return module->errorOf(std::move(error), model);
     return pipeline::toText(*module->module, elide);
   }
-  if (!machine)
-    return userError("phase " + phase + " needs a machine: give one with --hw (see 'tilewright hw list')");
   Network named;
   named.model = model;
-  named.machine = *machine;
+  if (machine)
+    named.machine = *machine;
+  if (phase == "fusion")
+    return emitFusion(*module, named, options);
+  if (!machine)
+    return userError("phase " + phase + " needs a machine: give one with --hw (see 'tilewright hw list')");
   NetworkOptions asked = options;
   asked.oneProgram = true;
   StatusOr<Compilation> compilation = compileFastest(*module, named, asked);

@@ -12,6 +12,7 @@
 #include "compiler/explore/Proposal.h"
 #include "compiler/frontend/ImportOptions.h"
 #include "compiler/graph/Math.h"
+#include "compiler/memory/PeakMemory.h"
 #include "compiler/pipeline/search/SearchRecord.h"
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
@@ -50,6 +51,8 @@ struct NetworkOptions {
   std::string schedule = "pipelined";
   /// One of acrossNames(): what schedules pipelined and search do across the borders of layers.
   std::string across = "all";
+  /// The order of kernels: one of orderNames(); empty: the target decides.
+  std::string order;
   /// pipelined and search: a value of knob `priority`, or a priority of a plug-in; empty: the compiler chooses.
   std::string priority;
   /// The compiler's own cost model, "closed_form", or one of a plug-in; empty: the compiler's own, and what it likes best is simulated.
@@ -88,6 +91,8 @@ struct NetworkOptions {
 const std::vector<std::string> &scheduleNames();
 /// What they can do across layers.
 const std::vector<std::string> &acrossNames();
+/// What can decide the order of kernels.
+const std::vector<std::string> &orderNames();
 
 /// Where one node of the model runs, and why there: the title of a target, "accelerator" or "cpu", or "folded", that is, nowhere.
 struct Offload {
@@ -165,6 +170,8 @@ struct Network {
   /// Bytes between DRAM and chip: of the network at least, and of the layers of all programs, each alone.
   std::optional<uint64_t> lowerBoundBytes;
   std::vector<cost::LayerTraffic> layerTraffic;
+  /// Live bytes between kernels; absent for programs.
+  std::optional<memory::PeakMemory> peak;
   std::vector<LayerTile> tiles;
   /// Per layer of all programs: what made the values that it reads, ascending. Layers have their numbers over all programs, kernels those behind
   /// them in the order of steps. Empty for programs that were compiled before.

@@ -122,7 +122,9 @@ std::vector<OperatorSupport> runtime::operatorSupport() {
   std::vector<OperatorSupport> support;
   for (const frontend::ImportedOperator &op : frontend::importedOperators()) {
     const size_t colon = op.name.find(':');
-    support.push_back({colon == 0 ? "ai.onnx" : op.name.substr(0, colon), op.name.substr(colon + 1), op.isKernel});
+    const std::string domain = op.name.substr(0, colon), type = op.name.substr(colon + 1);
+    support.push_back({domain.empty() ? "ai.onnx" : domain, type, op.isKernel,
+                       operators::fusionTypeOf(domain, type).value_or(operators::FusionType())});
   }
   std::sort(support.begin(), support.end(),
             [](const auto &a, const auto &b) { return std::tie(a.domain, a.type) < std::tie(b.domain, b.type); });

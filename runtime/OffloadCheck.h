@@ -7,6 +7,7 @@
 #ifndef RUNTIME_OFFLOADCHECK_H
 #define RUNTIME_OFFLOADCHECK_H
 
+#include "compiler/operators/FusionType.h"
 #include "runtime/Network.h"
 
 namespace mlir {
@@ -55,6 +56,7 @@ StatusOr<OffloadCheck> checkOffload(const std::string &model, const NetworkOptio
 struct OperatorSupport {
   std::string domain, type;
   bool isKernel = false; ///< some form of the operator becomes kernels; else the host evaluates the operator
+  operators::FusionType fusion;
 };
 /// All operators, by domain and type.
 std::vector<OperatorSupport> operatorSupport();

@@ -394,6 +394,16 @@ static std::string sharesText(const RunReport &report) {
          share(report.sim->totalCycles, *report.allCycles()) + " of that time\n";
 }
 
+/// What lies between kernels at most, where the order of kernels matters.
+static std::string peakText(const RunReport &report) {
+  if (!report.peak || report.peak->modelBytes == report.peak->leastBytes)
+    return "";
+  const memory::PeakMemory &peak = *report.peak;
+  return "tensors between kernels: at most " + kilobytes(peak.takenBytes) + " KiB at once; in the model's order " +
+         kilobytes(peak.modelBytes) + ", with --order memory " + kilobytes(peak.leastBytes) + ", no order has less than " +
+         kilobytes(peak.boundBytes) + "\n";
+}
+
 static std::string fallbackText(const RunReport &report) {
   if (!report.fallback.kernels)
     return "";
@@ -502,7 +512,7 @@ std::string runtime::tables(const RunReport &report) {
   }
   if (!report.runsOnAccelerator())
     text += "nothing runs on the accelerator\n";
-  text += offloadText(report.offload) + conversionText(report) + fallbackText(report);
+  text += offloadText(report.offload) + conversionText(report) + peakText(report) + fallbackText(report);
   if (report.seed)
     text += "random inputs, seed " + std::to_string(*report.seed) + "\n";
   for (const HostTensor &output : report.outputs)
@@ -677,6 +687,12 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
     }
   }
   document["simulator"] = modelName(report.simulator);
+  document["peak_live_bytes"] = json();
+  if (report.peak)
+    document["peak_live_bytes"] = {{"taken_order", report.peak->takenBytes},
+                                   {"model_order", report.peak->modelBytes},
+                                   {"memory_order", report.peak->leastBytes},
+                                   {"lower_bound", report.peak->boundBytes}};
   document["inputs_seed"] = report.seed ? json(*report.seed) : json();
   document["batch"] = report.batch;
   document["programs"] = report.programs;

@@ -8,6 +8,7 @@
 #ifndef RUNTIME_REPORT_H
 #define RUNTIME_REPORT_H
 
+#include "compiler/memory/PeakMemory.h"
 #include "compiler/operators/Value.h"
 #include "isa/Program.h"
 #include "runtime/MemoryMap.h"
@@ -60,7 +61,8 @@ struct RunReport {
   std::optional<uint64_t> lowerBoundBytes;   ///< between DRAM and chip
   /// Of each layer if it ran alone; empty where nobody counted.
   std::vector<cost::LayerTraffic> layerTraffic;
-  std::vector<LayerTile> tiles; ///< of each layer; empty for programs
+  std::optional<memory::PeakMemory> peak; ///< live bytes between kernels; absent for programs
+  std::vector<LayerTile> tiles;           ///< of each layer; empty for programs
   /// See Network::layerReads; kernels are fallback.calls.
   std::vector<std::vector<size_t>> layerReads;
   /// First and last layers of fusion groups, ascending; empty for programs.

@@ -113,6 +113,7 @@ RunReport Session::emptyReport() const {
   report.layerSerialCycles = loaded.layerSerialCycles;
   report.lowerBoundBytes = loaded.lowerBoundBytes;
   report.layerTraffic = loaded.layerTraffic;
+  report.peak = loaded.peak;
   report.tiles = loaded.tiles;
   report.layerReads = loaded.layerReads;
   report.groups = loaded.groups;

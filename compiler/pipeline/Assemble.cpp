@@ -90,7 +90,7 @@ private:
     result.tileBytes = emitted.program.tileBytes;
     for (const accel::Group &group : emitted.fusion->groups)
       result.groups.push_back({group.first, group.last()});
-    result.planText = plan::printPlanFile(options.schedule, emitted.chosen.network, plans);
+    result.planText = plan::printPlanFile(options.schedule, options.graph, emitted.chosen.network, plans);
     result.chosen = emitted.chosen;
   }
 

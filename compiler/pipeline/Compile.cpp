@@ -15,12 +15,14 @@
 #include "compiler/text/ReadText.h"
 #include "isa/files/InputFile.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace tw;
@@ -181,8 +183,12 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
   // Text that --emit graph wrote has kernels.
   const bool hasKernels =
       llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) { return function->hasAttr(graph::kTargetAttr); });
-  if (hasKernels || !hasGraphOps(module))
+  if (hasKernels || !hasGraphOps(module)) {
+    if (!options.graph.kernelsBeginAt.empty())
+      return llvm::createStringError("%skernels are to begin at nodes, but the model has its kernels already",
+                                     options.graph.place.c_str());
     return endPhase(Phase::Graph, module, options);
+  }
   graph::GraphPipelineOptions graphOptions;
   graphOptions.targets.clear();
   for (const Target *target : targetsOf(options))
@@ -197,6 +203,9 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
       graphOptions.narrow = "f16";
   }
   graphOptions.maxConstantBytes = options.import.maxConstantBytes;
+  graphOptions.kernelsBeginAt = options.graph.kernelsBeginAt;
+  graphOptions.kernelsBeginAtPlace = options.graph.place;
+  graphOptions.explainsKernels = options.explainsKernels;
   graphOptions.packsPixels = accel::overlapsKernels(options.schedule);
   if (llvm::Error error = runPasses(module, [&](OpPassManager &manager) { graph::buildGraphPipeline(manager, graphOptions); }))
     return error;
@@ -205,7 +214,47 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
   return endPhase(Phase::Graph, module, options);
 }
 
-llvm::Error pipeline::lowerToLinalg(ModuleOp module, const CompileOptions &options) {
+/// Inputs, outputs and constants.
+static uint64_t bytesAlwaysThere(ModuleOp module) {
+  uint64_t bytes = 0;
+  auto add = [&](Type type) {
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      bytes += uint64_t(tensor.getNumElements()) * llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
+  };
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  llvm::for_each(main.getArgumentTypes(), add);
+  llvm::for_each(main.getResultTypes(), add);
+  module.walk([&](arith::ConstantOp constant) { add(constant.getType()); });
+  return bytes;
+}
+
+/// The order of kernels. On an accelerator the list scheduler overlaps kernels in the model's order, which stays unless DRAM has no room for it.
+static plan::KernelOrder orderOf(ModuleOp module, const CompileOptions &options, const memory::PeakMemory &peak) {
+  if (options.graph.order)
+    return *options.graph.order;
+  const bool isForAccelerator = llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp kernel) {
+    return kernel.getName() != "main" && graph::isFor(kernel, graph::kAccelTarget);
+  });
+  const bool hasRoom =
+      isForAccelerator && options.machine && bytesAlwaysThere(module) + peak.modelBytes <= options.machine->dram.capacityBytes;
+  return hasRoom ? plan::KernelOrder::Model : plan::KernelOrder::Memory;
+}
+
+/// Orders the calls of a module's @main.
+static llvm::Expected<memory::PeakMemory> order(ModuleOp module, const CompileOptions &options) {
+  return orderCalls(module, [&](const memory::PeakMemory &peak) { return orderOf(module, options, peak); });
+}
+
+/// Whether the kernels of a module with a @main are for several targets: runs of each then stay together.
+static bool hasSeveralTargets(ModuleOp module) {
+  llvm::SmallSetVector<Attribute, 2> targets;
+  for (auto kernel : module.getOps<func::FuncOp>())
+    if (Attribute target = kernel->getAttr(graph::kTargetAttr))
+      targets.insert(target);
+  return targets.size() > 1;
+}
+
+llvm::Error pipeline::lowerToLinalg(ModuleOp module, const CompileOptions &options, memory::PeakMemory *peak) {
   llvm::Error error = hasGraphOps(module)
                           ? runPasses(module, [](OpPassManager &manager) { manager.addPass(loops::createLowerGraphPass()); })
                           : outlineKernels(module, targetsOf(options).front()->name());
@@ -214,19 +263,27 @@ llvm::Error pipeline::lowerToLinalg(ModuleOp module, const CompileOptions &optio
   if (options.planFile && options.machine)
     if (llvm::Error error = plan::applyPlanFile(module, *options.planFile))
       return error;
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (main && llvm::hasSingleElement(main.getBody()) && !hasSeveralTargets(module)) {
+    llvm::Expected<memory::PeakMemory> peaks = order(module, options);
+    if (!peaks)
+      return peaks.takeError();
+    if (peak)
+      *peak = *peaks;
+  }
   return endPhase(Phase::Linalg, module, options);
 }
 
 llvm::Expected<CompiledModel> pipeline::compile(ModuleOp module, const CompileOptions &options) {
   if (llvm::Error error = optimizeGraph(module, options))
     return std::move(error);
-  if (llvm::Error error = lowerToLinalg(module, options))
+  CompiledModel model;
+  if (llvm::Error error = lowerToLinalg(module, options, &model.peak))
     return std::move(error);
 
   const std::vector<const Target *> targets = targetsOf(options);
   auto found = llvm::find_if(targets, [](const Target *target) { return target->compilesNetworks(); });
   const Target *networks = found == targets.end() ? nullptr : *found;
-  CompiledModel model;
   // Phases plan, tiles, isa and program.
   auto addProgram = [&](const Target &target, ModuleOp network) -> llvm::Error {
     llvm::Expected<Artefact> artefact = target.compile(network, options);
@@ -259,6 +316,14 @@ llvm::Expected<CompiledModel> pipeline::compile(ModuleOp module, const CompileOp
   if (!parts)
     return parts.takeError();
   model.parts = std::move(*parts);
+  for (Segment &segment : model.parts.segments)
+    if (segment.module && hasSeveralTargets(module)) {
+      llvm::Expected<memory::PeakMemory> peak = order(*segment.module, options);
+      if (!peak)
+        return peak.takeError();
+      if (peak->takenBytes >= model.peak.takenBytes)
+        model.peak = *peak;
+    }
   for (Segment &segment : model.parts.segments)
     if (segment.module)
       if (llvm::Error error = addProgram(*segment.target, *segment.module))

@@ -13,8 +13,10 @@
 #include "compiler/explore/KnobChanges.h"
 #include "compiler/frontend/OnnxImport.h"
 #include "compiler/graph/Math.h"
+#include "compiler/pipeline/CallOrder.h"
 #include "compiler/pipeline/Partition.h"
 #include "compiler/pipeline/search/Search.h"
+#include "compiler/plan/GraphPlan.h"
 #include "compiler/plan/NetworkPlan.h"
 #include "compiler/schedule/PriorityFunction.h"
 #include "isa/Program.h"
@@ -58,6 +60,9 @@ struct CompileOptions {
   Across across = Across::All;
   /// pipelined and search: an open knob stays the compiler's choice.
   plan::NetworkKnobs network;
+  /// Kernel boundaries and the order of kernels, for all schedules and targets.
+  plan::GraphPlan graph;
+  bool explainsKernels = false; ///< kernels say why the next op is not part of them (graph::kEndsAttr)
   /// What may be changed of the network's numbers.
   graph::Math math = graph::Math::Exact;
   cpu::CpuOptions cpu;
@@ -146,8 +151,9 @@ bool hasGraphOps(mlir::ModuleOp module);
 /// Phase graph: optimises and partitions in place. Modules in linalg, and those that have kernels already, stay as they are.
 llvm::Error optimizeGraph(mlir::ModuleOp module, const CompileOptions &options);
 
-/// Phase linalg: every kernel becomes a function on tensors, and has the plan that the plan file gives it.
-llvm::Error lowerToLinalg(mlir::ModuleOp module, const CompileOptions &options);
+/// Phase linalg: every kernel becomes a function on tensors, and has the plan that the plan file gives it. The calls of @main get the order
+/// that options.graph asks for, where all kernels are for one target.
+llvm::Error lowerToLinalg(mlir::ModuleOp module, const CompileOptions &options, memory::PeakMemory *peak = nullptr);
 
 /// The instructions of a network in program order, without semaphores.
 struct Tiles {
@@ -167,6 +173,8 @@ struct CompiledModel {
   const Target *target = nullptr;
   Partition parts;
   std::vector<CompiledNetwork> programs; ///< of the segments that are networks, in their order; or the only one
+  /// Of the whole network where all kernels are for one target; else the largest of its programs.
+  memory::PeakMemory peak;
 };
 
 /// All phases behind import. The module ends in linalg.

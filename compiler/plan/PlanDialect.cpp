@@ -126,13 +126,26 @@ LogicalResult readKnobs(DictionaryAttr knobs, llvm::function_ref<InFlightDiagnos
   return success();
 }
 
-/// The attributes of a network op that are knobs.
-DictionaryAttr networkKnobs(NetworkOp op) {
+} // namespace
+
+DictionaryAttr plan::networkKnobsOf(NetworkOp op) {
   NamedAttrList knobs(op->getAttrs());
-  knobs.erase("schedule");
+  for (StringRef name : {StringRef("schedule"), StringRef(kOrderAttr), StringRef(kKernelsBeginAtAttr)})
+    knobs.erase(name);
   return knobs.getDictionary(op.getContext());
 }
-} // namespace
+
+GraphPlan plan::graphPlanOf(NetworkOp op) {
+  GraphPlan plan;
+  if (auto order = op->getAttrOfType<StringAttr>(kOrderAttr))
+    for (auto [i, name] : llvm::enumerate(kKernelOrderNames))
+      if (order.getValue() == name)
+        plan.order = KernelOrder(i);
+  if (auto nodes = op->getAttrOfType<ArrayAttr>(kKernelsBeginAtAttr))
+    for (auto node : nodes.getAsRange<StringAttr>())
+      plan.kernelsBeginAt.push_back(node.str());
+  return plan;
+}
 
 FailureOr<KernelPlan> plan::parseKernelPlan(DictionaryAttr knobs, llvm::function_ref<InFlightDiagnostic()> emitError) {
   KernelPlan plan;
@@ -183,15 +196,26 @@ LogicalResult NetworkOp::verify() {
     std::optional<Schedule> schedule = name ? scheduleNamed(name.str()) : std::nullopt;
     if (!schedule)
       return emitOpError() << "'schedule' is " << textOf(given) << " but must be serial, double_buffer, pipelined or search";
-    if (DictionaryAttr knobs = networkKnobs(*this); !overlapsKernels(*schedule) && !knobs.empty())
+    if (DictionaryAttr knobs = networkKnobsOf(*this); !overlapsKernels(*schedule) && !knobs.empty())
       return emitOpError() << "'" << knobs.begin()->getName().getValue() << "' is " << textOf(knobs.begin()->getValue())
                            << " but the schedule is " << nameOf(*schedule)
                            << ", and only pipelined and search have network knobs";
   }
+  if (Attribute given = (*this)->getAttr(kOrderAttr)) {
+    auto name = dyn_cast<StringAttr>(given);
+    if (!name || !llvm::is_contained(kKernelOrderNames, name.getValue()))
+      return emitOpError() << "'" << kOrderAttr << "' is " << textOf(given) << " but must be " << kKernelOrderNames[0] << " or "
+                           << kKernelOrderNames[1];
+  }
+  if (Attribute given = (*this)->getAttr(kKernelsBeginAtAttr)) {
+    auto nodes = dyn_cast<ArrayAttr>(given);
+    if (!nodes || !llvm::all_of(nodes, [](Attribute node) { return mlir::isa<StringAttr>(node); }))
+      return emitOpError() << "'" << kKernelsBeginAtAttr << "' is " << textOf(given) << " but must be a list of names of nodes";
+  }
   for (Operation &op : getKernels().front())
     if (!mlir::isa<KernelOp>(op))
       return op.emitError() << "a plan has plan.kernel ops and no others";
-  return parseNetworkKnobs(networkKnobs(*this), [&] { return emitOpError(); });
+  return parseNetworkKnobs(networkKnobsOf(*this), [&] { return emitOpError(); });
 }
 
 LogicalResult KernelOp::verify() {

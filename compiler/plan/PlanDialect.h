@@ -3,6 +3,7 @@
 #ifndef COMPILER_PLAN_PLANDIALECT_H
 #define COMPILER_PLAN_PLANDIALECT_H
 
+#include "compiler/plan/GraphPlan.h"
 #include "compiler/plan/NetworkPlan.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -22,6 +23,15 @@ namespace tw::plan {
 inline constexpr llvm::StringLiteral kPlanAttr = "tilewright.plan";
 /// Where a plan file sets them: a dictionary of locations.
 inline constexpr llvm::StringLiteral kPlacesAttr = "tilewright.plan_at";
+
+/// Attributes of plan.network that are no knobs: see GraphPlan.
+inline constexpr llvm::StringLiteral kOrderAttr = "order";
+inline constexpr llvm::StringLiteral kKernelsBeginAtAttr = "kernels_begin_at";
+
+/// The attributes of a network op that are knobs.
+mlir::DictionaryAttr networkKnobsOf(NetworkOp op);
+/// What the op says before there are kernels. Precondition: the op is verified.
+GraphPlan graphPlanOf(NetworkOp op);
 
 /// The plan that `knobs` say. Errors: unknown knobs, values of the wrong type or out of range, knobs that exclude each other.
 mlir::FailureOr<KernelPlan> parseKernelPlan(mlir::DictionaryAttr knobs,

@@ -138,9 +138,11 @@ llvm::Expected<PlanFile> plan::readPlanFile(MLIRContext &context, const std::str
   }
   if (auto name = network->getAttrOfType<StringAttr>("schedule"))
     file.schedule = *scheduleNamed(name.str());
-  NamedAttrList knobs(network->getAttrs());
-  knobs.erase("schedule");
-  file.network = *parseNetworkKnobs(knobs.getDictionary(&context), [&] { return network.emitOpError(); });
+  file.graph = graphPlanOf(network);
+  if (auto place = network.getLoc()->findInstanceOf<FileLineColLoc>())
+    file.graph.place =
+        (place.getFilename().getValue() + ":" + Twine(place.getLine()) + ":" + Twine(place.getColumn()) + ": ").str();
+  file.network = *parseNetworkKnobs(networkKnobsOf(network), [&] { return network.emitOpError(); });
   return file;
 }
 
@@ -159,12 +161,31 @@ llvm::Error plan::applyPlanFile(ModuleOp model, const PlanFile &file) {
   return llvm::Error::success();
 }
 
-std::string plan::printPlanFile(Schedule schedule, const NetworkKnobs &network,
+std::string plan::print(const GraphPlan &plan) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (plan.order)
+    os << kOrderAttr << " = \"" << kKernelOrderNames[size_t(*plan.order)] << "\"";
+  if (plan.kernelsBeginAt.empty())
+    return text;
+  os << (text.empty() ? "" : ", ") << kKernelsBeginAtAttr << " = [";
+  for (const std::string &node : plan.kernelsBeginAt) {
+    os << (&node == &plan.kernelsBeginAt.front() ? "\"" : ", \"");
+    llvm::printEscapedString(node, os);
+    os << "\"";
+  }
+  os << "]";
+  return text;
+}
+
+std::string plan::printPlanFile(Schedule schedule, const GraphPlan &graph, const NetworkKnobs &network,
                                 llvm::ArrayRef<std::pair<std::string, KernelPlan>> kernels) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  const std::string knobs = print(network);
-  os << "plan.network attributes {schedule = \"" << nameOf(schedule) << "\"" << (knobs.empty() ? "" : ", ") << knobs << "} {\n";
+  os << "plan.network attributes {schedule = \"" << nameOf(schedule) << "\"";
+  for (const std::string &knobs : {print(graph), print(network)})
+    os << (knobs.empty() ? "" : ", ") << knobs;
+  os << "} {\n";
   for (const auto &[name, kernel] : kernels) {
     const std::string own = print(kernel);
     if (own.empty())

@@ -7,6 +7,7 @@
 #ifndef COMPILER_PLAN_PLANFILE_H
 #define COMPILER_PLAN_PLANFILE_H
 
+#include "compiler/plan/GraphPlan.h"
 #include "compiler/plan/PlanDialect.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -20,6 +21,7 @@ struct PlanFile {
   /// What decides where the file says nothing.
   Schedule schedule = Schedule::Pipelined;
   NetworkKnobs network;
+  GraphPlan graph;
 };
 
 /// Whether an argument of --schedule names a file.
@@ -32,8 +34,8 @@ llvm::Expected<PlanFile> readPlanFile(mlir::MLIRContext &context, const std::str
 /// another target, knobs of two ops that exclude each other.
 llvm::Error applyPlanFile(mlir::ModuleOp model, const PlanFile &file);
 
-/// A file that says `network` and a plan for each named kernel. Kernels without knobs are left out.
-std::string printPlanFile(Schedule schedule, const NetworkKnobs &network,
+/// A file that says `graph`, `network` and a plan for each named kernel. Kernels without knobs are left out.
+std::string printPlanFile(Schedule schedule, const GraphPlan &graph, const NetworkKnobs &network,
                           llvm::ArrayRef<std::pair<std::string, KernelPlan>> kernels);
 
 } // namespace tw::plan

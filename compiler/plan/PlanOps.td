@@ -17,7 +17,8 @@ class PlanOp<string mnemonic, list<Trait> traits = []> : Op<PlanDialect, mnemoni
 def NetworkOp : PlanOp<"network", [NoTerminator, SingleBlock, NoRegionArguments]> {
   let summary = "the plan of a network";
   let description = [{
-    Its attributes are `schedule` and the network knobs of Knobs.td; its ops plan kernels. What it does not say stays the compiler's choice.
+    Its attributes are `schedule`, `order`, `kernels_begin_at` and the network knobs of Knobs.td; its ops plan kernels. What it does not say
+    stays the compiler's choice.
   }];
   let regions = (region SizedRegion<1>:$kernels);
   let assemblyFormat = "attr-dict-with-keyword $kernels";

@@ -66,6 +66,11 @@ void ModelArguments::addTo(CLI::App &command) {
                   "pipelined, search: drain between layers, overlap them, or also keep tensors on chip")
       ->check(CLI::IsMember(runtime::acrossNames()))
       ->capture_default_str();
+  command
+      .add_option("--order", network.order,
+                  "order of kernels: the model's, or the one with the least peak of live bytes; default: the model's on an "
+                  "accelerator, memory elsewhere (docs/memory.md)")
+      ->check(CLI::IsMember(runtime::orderNames()));
   command.add_option("--search-budget", network.searchBudget, "programs that schedule search simulates")
       ->check(wholeNumber(1, UINT32_MAX))
       ->capture_default_str();

@@ -24,6 +24,7 @@ struct CompileArguments {
   bool isVerbose = false;
 };
 
+constexpr const char *kFusion = "fusion"; ///< --emit: the kernels of all targets, and what shares them
 constexpr const char *kPtx = "ptx",
                      *kLlvm = "llvm"; ///< what --emit can show of code for a GPU, behind the phases that all targets share
 
@@ -36,6 +37,7 @@ const std::vector<std::pair<std::string, cpu::BundleText>> &bundleTexts() {
 
 std::vector<std::string> emitNames() {
   std::vector<std::string> names = runtime::phaseNames();
+  names.push_back(kFusion);
   for (const auto &[name, text] : bundleTexts())
     names.push_back(name);
   names.push_back(kPtx);
@@ -138,8 +140,9 @@ Status compileForCpu(const CompileArguments &arguments, runtime::NetworkOptions 
                            [&](const auto &entry) { return entry.first == arguments.phase; });
   const bool isText = text != bundleTexts().end();
   if (!isText && !arguments.phase.empty()) {
-    if (arguments.phase != "import" && arguments.phase != "graph" && arguments.phase != "linalg")
-      return userError("--emit is '" + arguments.phase + "' but --target cpu has import, graph, linalg, llvm, asm and obj");
+    if (arguments.phase != "import" && arguments.phase != "graph" && arguments.phase != "linalg" && arguments.phase != kFusion)
+      return userError("--emit is '" + arguments.phase +
+                       "' but --target cpu has import, graph, linalg, fusion, llvm, asm and obj");
     return emit(arguments, options);
   }
   runtime::BundleRequest request;
@@ -198,13 +201,13 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
   if (!options.machine.empty())
     return userError("--hw is for --target accel: code for a GPU is for sm_90a");
   const std::string &phase = arguments.phase;
-  if (phase == "import" || phase == "graph" || phase == "linalg") {
+  if (phase == "import" || phase == "graph" || phase == "linalg" || phase == kFusion) {
     options.targets = {"gpu"};
     return emit(arguments, options);
   }
   const bool isText = phase == kPtx || phase == kLlvm;
   if (!phase.empty() && !isText)
-    return userError("--emit is '" + phase + "' but --target gpu has import, graph, linalg, llvm and ptx");
+    return userError("--emit is '" + phase + "' but --target gpu has import, graph, linalg, fusion, llvm and ptx");
   const std::string output = !arguments.output.empty() ? arguments.output
                              : isText                  ? "-"
                                                        : runtime::fileStem(arguments.model.model) + ".gpu";
@@ -314,7 +317,8 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
       ->add_option(
           "--emit", arguments->phase,
           "phase to show; plan writes every choice as a plan file; text of import, graph or linalg in a file has all constants "
-          "and is a model again; --target cpu: llvm, asm or obj, all kernels in one file; --target gpu: llvm or ptx")
+          "and is a model again; fusion: which operators share a kernel, and why no more do; --target cpu: llvm, asm or obj, "
+          "all kernels in one file; --target gpu: llvm or ptx")
       ->check(CLI::IsMember(emitNames()));
   command->add_option("--arch", arguments->model.network.processor.arch, "--target cpu: architecture, if not this processor's")
       ->check(CLI::IsMember(cpu::archNames()));

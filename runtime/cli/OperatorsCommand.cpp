@@ -49,16 +49,18 @@ std::string markdown(const std::vector<runtime::OperatorSupport> &operators, con
     counts[op.domain].first += op.isKernel;
     ++counts[op.domain].second;
   }
-  std::string text =
-      "# Operators\n\nWhat is read of ONNX models, and where it runs. Written by `" + command +
-      "`; a test compares.\n`tilewright check MODEL` says the same of the nodes of a model, with reasons.\n\n" + note +
-      " `kernels`: some form of the operator becomes one;\n[import.md](import.md) says what happens to the others.\n\n"
-      "| domain | operators | with kernels |\n|---|---|---|\n";
+  std::string text = "# Operators\n\nWhat is read of ONNX models, and where it runs. Written by `" + command +
+                     "`; a test compares.\n`tilewright check MODEL` says the same of the nodes of a model, with reasons.\n\n" +
+                     note +
+                     " `kernels`: some form of the operator becomes one;\n[import.md](import.md) says what happens to the "
+                     "others. **fuses as**, **mapping**: [fusion.md](fusion.md).\n\n"
+                     "| domain | operators | with kernels |\n|---|---|---|\n";
   for (const auto &[domain, count] : counts)
     text += "| `" + domain + "` | " + std::to_string(count.second) + " | " + std::to_string(count.first) + " |\n";
-  text += "\n| operator | domain | runs as |\n|---|---|---|\n";
+  text += "\n| operator | domain | runs as | fuses as | mapping |\n|---|---|---|---|---|\n";
   for (const runtime::OperatorSupport &op : operators)
-    text += "| `" + op.type + "` | `" + op.domain + "` | " + placeOf(op, target) + " |\n";
+    text += "| `" + op.type + "` | `" + op.domain + "` | " + placeOf(op, target) + " | " + operators::nameOf(op.fusion.fusion) +
+            " | " + operators::nameOf(op.fusion.mapping) + " |\n";
   return text;
 }
 
@@ -87,8 +89,11 @@ Status listOperators(const OperatorsArguments &arguments) {
     document["array_type"] = type.empty() ? json() : json(type);
     document["operators"] = json::array();
     for (const runtime::OperatorSupport &op : operators)
-      document["operators"].push_back(
-          {{"operator", op.type}, {"domain", op.domain}, {"runs_as", placeOf(op, arguments.target)}});
+      document["operators"].push_back({{"operator", op.type},
+                                       {"domain", op.domain},
+                                       {"runs_as", placeOf(op, arguments.target)},
+                                       {"fusion_class", operators::nameOf(op.fusion.fusion)},
+                                       {"mapping", operators::nameOf(op.fusion.mapping)}});
     if (Status status = runtime::writeFile(arguments.jsonFile, document.dump(2) + "\n"); !status)
       return status;
     if (arguments.jsonFile == "-")
@@ -103,10 +108,11 @@ Status listOperators(const OperatorsArguments &arguments) {
     std::fputs(markdown(operators, arguments.target, note, command + " > docs/operators.md").c_str(), stdout);
     return {};
   }
-  runtime::Table table({"operator", "domain", "runs as"}, 2);
+  runtime::Table table({"operator", "domain", "runs as", "fuses as", "mapping"}, 4);
   size_t kernels = 0;
   for (const runtime::OperatorSupport &op : operators) {
-    table.add({op.type, op.domain, placeOf(op, arguments.target)});
+    table.add({op.type, op.domain, placeOf(op, arguments.target), operators::nameOf(op.fusion.fusion),
+               operators::nameOf(op.fusion.mapping)});
     kernels += op.isKernel;
   }
   std::printf("%s\n%zu operators, %zu with kernels. %s\n", table.str().c_str(), operators.size(), kernels, note.c_str());

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/cost/Constants.h"
 #include "compiler/cost/Contraction.h"
+#include "compiler/graph/FusionTypes.h"
 #include "compiler/graph/ModelNodes.h"
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Passes.h"
@@ -18,6 +19,7 @@
 #include "llvm/ADT/StringSet.h"
 #include <cmath>
 #include <functional>
+#include <map>
 
 using namespace mlir;
 
@@ -142,7 +144,14 @@ struct Group {
   Operation *output = nullptr; ///< gives it its result
   Value converts;              ///< an argument that it converts itself
   Place place;
+  std::string ends; ///< why the next op is not part of it
 };
+
+/// "relu of 'node'".
+std::string textOf(Operation *op) {
+  const std::vector<std::string> nodes = nodeNames(op->getLoc());
+  return op->getName().stripDialect().str() + (nodes.empty() ? "" : " of '" + nodes.front() + "'");
+}
 
 /// Whether the kernel that uses `operand`, perhaps through reshapes, takes it as the rows of a matrix product.
 bool isReadAsRows(OpOperand &operand) {
@@ -204,9 +213,12 @@ void orderCalls(Block &body, const ArrayMachine *machine) {
 
 class Partition {
 public:
-  Partition(func::FuncOp main, KernelTargets targets) : main(main), targets(std::move(targets)) {}
+  Partition(func::FuncOp main, KernelTargets targets, const KernelRequest &request)
+      : main(main), targets(std::move(targets)), request(request) {}
 
   LogicalResult run() {
+    if (failed(findBegins()))
+      return failure();
     if (auto names = main->getAttrOfType<ArrayAttr>(kModelNodesAttr))
       for (auto name : names.getAsRange<StringAttr>())
         modelNodes.insert(name.getValue());
@@ -244,6 +256,8 @@ public:
 private:
   func::FuncOp main;
   const KernelTargets targets;
+  const KernelRequest &request;
+  llvm::StringSet<> begins; ///< nodes of request.beginAt
   DenseMap<Operation *, int64_t> order;
   DenseSet<Operation *> assigned;
   std::vector<Group> groups;
@@ -251,6 +265,42 @@ private:
   DenseMap<Operation *, Place> left;  ///< ops that another target has than the first that takes them
   llvm::StringMap<unsigned> suffixes; ///< the last that was tried for a name
   llvm::StringSet<> modelNodes;       ///< of the ONNX model; empty: nobody said
+
+  LogicalResult findBegins() {
+    if (request.beginAt.empty())
+      return success();
+    std::map<std::string, bool> known; // in the order of their names, so that messages are the same every time
+    for (Operation &op : main.getBody().front().without_terminator())
+      if (roleOf(&op) != Role::Constant)
+        for (const std::string &node : nodeNames(op.getLoc()))
+          known[node] = true;
+    for (const std::string &node : request.beginAt) {
+      begins.insert(node);
+      if (known.count(node))
+        continue;
+      const std::string *nearest = nullptr;
+      unsigned least = UINT_MAX;
+      for (const auto &[name, isKnown] : known)
+        if (unsigned distance = StringRef(node).edit_distance(name, /*AllowReplacements=*/true, /*MaxEditDistance=*/64);
+            distance < least) {
+          least = distance;
+          nearest = &name;
+        }
+      return main.emitError() << request.place << "a kernel is to begin at node '" << node
+                              << "', but no op of the network comes from a node of that name"
+                              << (nearest ? "; the nearest is '" + *nearest + "'" : "");
+    }
+    return success();
+  }
+
+  /// Whether no kernel may hold both `op` and `producer`, which it reads: a kernel is to begin at a node of the one that the other is not of.
+  bool isCut(Operation *op, Operation *producer) const {
+    if (begins.empty() || !producer)
+      return false;
+    const std::vector<std::string> before = nodeNames(producer->getLoc());
+    return llvm::any_of(nodeNames(op->getLoc()),
+                        [&](const std::string &node) { return begins.contains(node) && !llvm::is_contained(before, node); });
+  }
 
   Place placeOf(Operation *op) {
     if (auto found = left.find(op); found != left.end())
@@ -467,7 +517,8 @@ private:
     // Reductions and element-by-element kernels read their input through the same conversions as any operand.
     if (role == Role::Elementwise || role == Role::Reduction)
       for (Value operand : first->getOperands())
-        if (isSideConversion(operand) && placeOf(operand.getDefiningOp()) == group.place)
+        if (isSideConversion(operand) && placeOf(operand.getDefiningOp()) == group.place &&
+            !isCut(first, operand.getDefiningOp()))
           group.ops.insert(operand.getDefiningOp());
     group.ops.insert(first);
     group.anchor = group.output = first;
@@ -476,7 +527,11 @@ private:
         takeTranspose(operand, group);
       takeConversion(group);
     }
-    if (role != Role::Other && !endsKernel(first, group.place))
+    if (role == Role::Other)
+      group.ends = textOf(first) + " is a kernel of its own";
+    else if (endsKernel(first, group.place))
+      group.ends = "nothing follows a reduction of rows on the accelerator";
+    else
       while (extend(group)) {
       }
     for (Operation *op : group.ops)
@@ -496,7 +551,9 @@ private:
   void takeTranspose(OpOperand &operand, Group &group) {
     SmallVector<Operation *> taken;
     Value value = operand.get();
-    for (Operation *op; (op = value.getDefiningOp()) && value.hasOneUse(); value = op->getOperand(0)) {
+    Operation *reader = operand.getOwner();
+    for (Operation *op; (op = value.getDefiningOp()) && value.hasOneUse() && !isCut(reader, op); value = op->getOperand(0)) {
+      reader = op;
       taken.push_back(op);
       if (auto transpose = dyn_cast<TransposeOp>(op)) {
         if (!assigned.contains(op) && !constantOf(op->getOperand(0)) && placeOf(op) == group.place &&
@@ -523,6 +580,8 @@ private:
     Operation *op = nullptr;
     while ((op = input->get().getDefiningOp()) && group.ops.contains(op))
       input = &op->getOpOperand(0);
+    if (op && isCut(input->getOwner(), op))
+      return;
     if (!op) { // graph-legalize-types converts it
       if (array.type == "bf16" && input->get().hasOneUse())
         group.converts = input->get();
@@ -541,6 +600,8 @@ private:
       return;
     SmallVector<Operation *> taken;
     for (Operation *op = group.output; op->hasOneUse();) {
+      if (isCut(*op->user_begin(), op))
+        return;
       op = *op->user_begin();
       auto reshape = dyn_cast<ReshapeOp>(op);
       auto transpose = dyn_cast<TransposeOp>(op);
@@ -579,7 +640,8 @@ private:
       for (Value operand : op->getOperands()) {
         Operation *producer = operand.getDefiningOp();
         if (producer && isa<SliceOp, TransposeOp, PadOp>(producer) && !runsBackwards(producer) && operand.hasOneUse() &&
-            !assigned.contains(producer) && (mayPad || !isa<PadOp>(producer)) && placeOf(producer) == group.place)
+            !isCut(op, producer) && !assigned.contains(producer) && (mayPad || !isa<PadOp>(producer)) &&
+            placeOf(producer) == group.place)
           take(producer, mayPad);
       }
     };
@@ -637,23 +699,33 @@ private:
     return op->hasAttr(kOfSumsAttr) && isa<ConvOp, ConvIntegerOp>(output) && output->hasOneUse();
   }
 
-  /// Whether op can follow in a kernel whose values so far are the results of `inside`.
-  bool canJoin(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside, const Place &place) {
-    if (assigned.contains(op) || !(placeOf(op) == place))
-      return false;
+  /// Why op cannot follow in a kernel whose values so far are the results of `inside`; empty if it can.
+  std::string whyNotJoined(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside,
+                           const Place &place) {
+    if (assigned.contains(op))
+      return textOf(op) + " is part of a kernel that was formed before";
+    if (const Place other = placeOf(op); !(other == place))
+      return textOf(op) + " is for target " + other.target->name().str();
+    for (Value operand : op->getOperands())
+      if (inside.contains(operand.getDefiningOp()) && isCut(op, operand.getDefiningOp()))
+        return "a kernel is to begin at " + textOf(op);
     const ArrayMachine *machine = place.machine();
     if (machine && (isPoolOfAll(op, output, inside, *machine) || isMaximumOfSums(op, output)))
-      return true;
-    if ((roleOf(op) != Role::Elementwise && !(machine && isSoftmaxOfRows(op, inside, *machine))) ||
-        shapeOf(op->getResult(0)) != shapeOf(output->getResult(0)))
-      return false;
+      return "";
+    if (roleOf(op) == Role::Movement)
+      return textOf(op) + " changes the layout";
+    if (roleOf(op) != Role::Elementwise && !(machine && isSoftmaxOfRows(op, inside, *machine)))
+      return textOf(op) + " is not element by element: " + operators::nameOf(fusionTypeOf(op).fusion) + ", " +
+             operators::nameOf(fusionTypeOf(op).mapping);
+    if (shapeOf(op->getResult(0)) != shapeOf(output->getResult(0)))
+      return textOf(op) + " has a result of another shape";
     for (Value operand : op->getOperands())
       if (inside.contains(operand.getDefiningOp()) && shapeOf(operand) != shapeOf(op->getResult(0)))
-        return false;
+        return textOf(op) + " broadcasts what it reads";
     // Its two roundings take b first: the chain can carry b only (docs/design/quantised-arithmetic.md).
-    if (auto add = dyn_cast<QLinearAddOp>(op))
-      return !inside.contains(add.getA().getDefiningOp());
-    return true;
+    if (auto add = dyn_cast<QLinearAddOp>(op); add && inside.contains(add.getA().getDefiningOp()))
+      return textOf(op) + " can take the kernel's result as its second operand only";
+    return "";
   }
 
   /// Whether `value` is what a contraction without a kernel has summed up, wider than 8 bits.
@@ -690,8 +762,14 @@ private:
     constexpr unsigned kMaxTensors = 4;
     llvm::SmallSetVector<Operation *, 8> inside(group.ops.begin(), group.ops.end());
     Operation *last = group.output;
-    if (last->use_empty() || meetsWiderSum(group))
+    if (last->use_empty()) {
+      group.ends = "nothing reads its result";
       return false;
+    }
+    if (meetsWiderSum(group)) {
+      group.ends = "the kernel of the wider sum that its result is added to reads it in 8 bits";
+      return false;
+    }
     while (inside.size() < kMaxOps) {
       // The earliest op that uses a value of the group and is not part of it yet.
       Operation *next = nullptr;
@@ -699,21 +777,26 @@ private:
         for (Operation *user : op->getUsers()) {
           if (inside.contains(user))
             continue;
-          if (!order.count(user))
-            return false; // the return
+          if (!order.count(user)) { // the return
+            group.ends = textOf(op) + " makes a result of the network";
+            return false;
+          }
           if (!next || order[user] < order[next])
             next = user;
         }
-      if (!next || !canJoin(next, group.output, inside, group.place))
+      group.ends = next ? whyNotJoined(next, group.output, inside, group.place) : "nothing reads its result";
+      if (!group.ends.empty())
         return false;
       for (Value operand : next->getOperands())
-        if (!inside.contains(operand.getDefiningOp()) && isSideConversion(operand) &&
+        if (!inside.contains(operand.getDefiningOp()) && isSideConversion(operand) && !isCut(next, operand.getDefiningOp()) &&
             shapeOf(operand) == shapeOf(next->getResult(0)) && placeOf(operand.getDefiningOp()) == group.place)
           inside.insert(operand.getDefiningOp());
       inside.insert(next);
       last = next;
-      if (countTensors(inside.getArrayRef()) > kMaxTensors)
+      if (countTensors(inside.getArrayRef()) > kMaxTensors) {
+        group.ends = "with " + textOf(next) + " it would read more than " + std::to_string(kMaxTensors) + " tensors";
         return false;
+      }
       bool closed = llvm::all_of(inside, [&](Operation *op) {
         return op == last || llvm::all_of(op->getUsers(), [&](Operation *user) { return inside.contains(user); });
       });
@@ -723,6 +806,7 @@ private:
       group.output = last;
       return true;
     }
+    group.ends = "a kernel has at most " + std::to_string(kMaxOps) + " ops";
     return false;
   }
 
@@ -768,6 +852,9 @@ private:
     kernel->setAttr(kTargetAttr, builder.getStringAttr(group.place.target->name()));
     if (auto it = llvm::find(arguments, group.converts); it != arguments.end())
       kernel.setArgAttr(unsigned(it - arguments.begin()), kConvertsAttr, builder.getUnitAttr());
+    if (request.explains)
+      kernel->setAttr(kEndsAttr,
+                      builder.getStringAttr(group.ends.empty() ? "a change of layout is a kernel of its own" : group.ends));
     if (!group.place.reason.empty())
       kernel->setAttr(kReasonAttr, builder.getStringAttr(group.place.reason));
 
@@ -797,7 +884,7 @@ private:
 
 struct PartitionKernelsPass : impl::PartitionKernelsPassBase<PartitionKernelsPass> {
   using PartitionKernelsPassBase::PartitionKernelsPassBase;
-  PartitionKernelsPass(const KernelTargets &targets) : targets(targets) {}
+  PartitionKernelsPass(const KernelTargets &targets, const KernelRequest &request) : targets(targets), request(request) {}
 
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
@@ -809,7 +896,7 @@ struct PartitionKernelsPass : impl::PartitionKernelsPassBase<PartitionKernelsPas
       getOperation().emitError() << "array is \"" << array << "\", expected int8, bf16 or fp32";
       return signalPassFailure();
     }
-    if (failed(Partition(main, targets.empty() ? targetsOfOptions() : targets).run()))
+    if (failed(Partition(main, targets.empty() ? targetsOfOptions() : targets, request).run()))
       signalPassFailure();
   }
 
@@ -829,12 +916,13 @@ private:
   }
 
   KernelTargets targets; ///< empty: those of the options
+  KernelRequest request;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> createPartitionKernelsPass(const KernelTargets &targets) {
-  return std::make_unique<PartitionKernelsPass>(targets);
+std::unique_ptr<Pass> createPartitionKernelsPass(const KernelTargets &targets, const KernelRequest &request) {
+  return std::make_unique<PartitionKernelsPass>(targets, request);
 }
 
 } // namespace tw::graph

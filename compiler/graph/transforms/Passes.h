@@ -16,8 +16,16 @@ namespace tw::graph {
 #define GEN_PASS_DECL
 #include "compiler/graph/transforms/Passes.h.inc"
 
+/// What may be said of kernels beside their targets.
+struct KernelRequest {
+  /// ONNX nodes: no kernel holds an op of one of these and an op that it reads of another node. A node that no op comes from is an error.
+  std::vector<std::string> beginAt;
+  std::string place;     ///< of messages about these: "FILE:LINE:COLUMN: "
+  bool explains = false; ///< kernels have kEndsAttr
+};
+
 /// graph-partition-kernels for these targets, in order of preference.
-std::unique_ptr<mlir::Pass> createPartitionKernelsPass(const KernelTargets &targets);
+std::unique_ptr<mlir::Pass> createPartitionKernelsPass(const KernelTargets &targets, const KernelRequest &request = {});
 
 /// Makes every pass of this folder known by its flag.
 void registerGraphTransformPasses();

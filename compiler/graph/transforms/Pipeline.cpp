@@ -63,7 +63,8 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
     move.finiteMath = options.math >= Math::Finite;
     manager.addPass(createMovePoolsPass(move));
   }
-  manager.addPass(createPartitionKernelsPass(options.targets));
+  manager.addPass(createPartitionKernelsPass(options.targets,
+                                             {options.kernelsBeginAt, options.kernelsBeginAtPlace, options.explainsKernels}));
   if (!options.narrow.empty() || (machine && machine->type == "bf16")) {
     LegalizeTypesPassOptions legalize;
     legalize.target = options.targets.front()->name().str();

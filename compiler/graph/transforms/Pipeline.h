@@ -9,6 +9,7 @@
 #include "compiler/graph/transforms/KernelTarget.h"
 #include "mlir/Pass/PassManager.h"
 #include <string>
+#include <vector>
 
 namespace tw::graph {
 
@@ -18,6 +19,9 @@ inline constexpr llvm::StringLiteral kOfSumsAttr = "tilewright.of_sums";
 /// Of a kernel's argument: the kernel converts it to the type that the array multiplies, no other kernel does.
 inline constexpr llvm::StringLiteral kConvertsAttr = "tilewright.converts";
 
+/// Of a kernel: why the op behind it is not part of it. Of kernels that were asked for reasons.
+inline constexpr llvm::StringLiteral kEndsAttr = "tilewright.ends";
+
 struct GraphPipelineOptions {
   /// In order of preference. Quantised forms, layout and types are those of the first that has a machine; without one, types stay as the
   /// model has them.
@@ -26,6 +30,9 @@ struct GraphPipelineOptions {
   std::string narrow; ///< f32 tensors between kernels become this on the first target: bf16, f16; empty: stay
   uint64_t maxConstantBytes = kMaxConstantBytes; ///< that folding may make, beside those that there are
   bool packsPixels = true;                       ///< of graph-move-pools
+  std::vector<std::string> kernelsBeginAt;       ///< KernelRequest::beginAt
+  std::string kernelsBeginAtPlace;               ///< KernelRequest::place
+  bool explainsKernels = false;                  ///< KernelRequest::explains
 };
 
 /// The graph phase: folding, quantised forms, layout, kernels, types.

@@ -487,7 +487,7 @@ class RefusalTest(BundleTest):
 
     def test_options_of_the_other_target(self):
         self.fails("--hw", "tiny_8x8", message="--hw is for --target accel: --cpu and --arch name the processor of --target cpu")
-        self.fails("--emit", "isa", message="--emit is 'isa' but --target cpu has import, graph, linalg, llvm, asm and obj")
+        self.fails("--emit", "isa", message="--emit is 'isa' but --target cpu has import, graph, linalg, fusion, llvm, asm and obj")
         for option in [["--cpu", "native"], ["--features", "+sse2"], ["--arch", "x86_64"], ["--name", "d"], ["--weights", "file"], ["--emit", "asm"]]:
             error = self.execute(BINARY, "compile", DIGITS / "digits_fp32.onnx", "--hw", "tiny_8x8", *option, status=1).decode()
             self.assertIn(f"{' '.join(option) if option[0] == '--emit' else option[0]} is for --target cpu", error)

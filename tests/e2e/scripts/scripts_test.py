@@ -45,6 +45,14 @@ if arguments[0] == "compare":
     pair = {"differing": int(os.environ.get("DIFFERING", 0)), "max_relative_error": 2e-6, "within_tolerance": "DISAGREE" not in os.environ}
     print(json.dumps({"threads": threads, "rows": rows, "agreement": [pair]}))
     sys.exit("DISAGREE" in os.environ)
+if arguments[0] == "compile" and "fusion" in arguments: # an accelerator has half of the bytes
+    small = 2 if "--hw" in arguments else 1
+    for name, value in [("live_bytes_model_order", 4096), ("live_bytes_memory_order", 3072), ("live_bytes_lower_bound", int(os.environ.get("BOUND", 3072))),
+                        ("dram_bytes_unfused", 8 << 20), ("dram_bytes_kernels", 4 << 20), ("dram_bytes_chosen", 2 << 20),
+                        ("dram_bytes_all_fused", 3 << 20), ("dram_bytes_least", 1 << 20)]:
+        print(name, value // small)
+    print("\nkernel a on accel, DRAM 5 bytes, result on chip by row tiles of 2\n  conv 'a': complex_out_fusable, many_to_many\n  ends: it does")
+    sys.exit()
 if arguments[0] == "verify":
     print("0         526,093         8,339  0  1,101  23777  6066  337  86")
     sys.exit()
@@ -308,6 +316,36 @@ class ModelsTest(ScriptsTest):
 
     def test_without_networks(self):
         self.assertIn("TILEWRIGHT_MODELS is not set", self.script("bench-models.py", TILEWRIGHT_MODELS="", status=1)[1])
+
+
+class FusionTest(ScriptsTest):
+    """bench-memory.py and bench-fusion.py read what --emit fusion prints."""
+
+    def test_peaks_in_two_orders(self):
+        out, _ = self.script("bench-memory.py", "resnet18", TILEWRIGHT_MODELS="")
+        self.assertIn("| resnet18 | CPU | 4.0 | 3.0 | 3.0 | 25.0 % | yes |\n", out)
+        self.assertIn("| resnet18 | gemmini_16x16_bf16 | 2.0 | 1.5 | 1.5 | 25.0 % | yes |\n", out)
+        out, _ = self.script("bench-memory.py", "resnet18", TILEWRIGHT_MODELS="", BOUND="2048")
+        self.assertIn("| 25.0 % | 50.0 % above |\n", out)
+
+    def test_a_network_that_fails_is_named(self):
+        out, error = self.script("bench-memory.py", "resnet18", TILEWRIGHT_MODELS="", FAIL_ON="--target cpu", status=1)
+        self.assertIn("told to", error)
+        self.assertIn("gemmini_16x16_bf16", out)
+
+    def test_unknown_networks_are_refused(self):
+        self.assertIn("'nosuch' is none of resnet18", self.script("bench-memory.py", "nosuch", TILEWRIGHT_MODELS="", status=1)[1])
+        self.assertIn("'nosuch'", self.script("bench-fusion.py", "nosuch", status=1)[1])
+
+    def test_bytes_of_fusion_plans(self):
+        page = self.path / "page.md"
+        page.write_text("text\n<!-- scripts/bench-fusion.py writes from here -->\nold\n")
+        self.script("bench-fusion.py", "mobilenetv2", "-o", page)
+        text = page.read_text()
+        self.assertTrue(text.startswith("text\n"))
+        self.assertNotIn("old", text)
+        self.assertIn("| mobilenetv2 | cloud_128x128 | 1 | 1 | 4.00 | 2.00 | 1.00 | 1.50 | 0.50 |\n", text)
+        self.assertIn("conv 'a'", text)
 
 
 class CoverageTest(ScriptsTest):

@@ -214,3 +214,18 @@ plan.network {
   plan.network {
   }
 }
+
+// -----
+
+// expected-error @+1 {{'order' is "shortest" but must be model or memory}}
+plan.network attributes {order = "shortest"} {}
+
+// -----
+
+// expected-error @+1 {{'kernels_begin_at' is "relu" but must be a list of names of nodes}}
+plan.network attributes {kernels_begin_at = "relu"} {}
+
+// -----
+
+// expected-error @+1 {{'kernels_begin_at' is ["relu", 1] but must be a list of names of nodes}}
+plan.network attributes {kernels_begin_at = ["relu", 1 : i64]} {}

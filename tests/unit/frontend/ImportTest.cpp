@@ -4,7 +4,9 @@
 // Shapes and constants are derived by hand from the ONNX operator documents.
 //===----------------------------------------------------------------------===//
 #include "TestModels.h"
+#include "compiler/frontend/OnnxImport.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/operators/FusionType.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <gtest/gtest.h>
 
@@ -18,6 +20,13 @@ static std::string ops(const std::string &x, const std::string &body, int opset 
 //===----------------------------------------------------------------------===//
 // Convolution and pooling
 //===----------------------------------------------------------------------===//
+
+TEST(ImportTest, EveryOperatorHasAFusionType) {
+  for (const tw::frontend::ImportedOperator &op : tw::frontend::importedOperators()) {
+    const size_t colon = op.name.find(':');
+    EXPECT_TRUE(tw::operators::fusionTypeOf(op.name.substr(0, colon), op.name.substr(colon + 1))) << op.name;
+  }
+}
 
 TEST(ImportConvTest, StridesPadsAndGroups) {
   Imported m("(float[1,4,8,8] x, float[6,2,3,3] w, float[6] b) => (float[1,6,4,4] y) {"

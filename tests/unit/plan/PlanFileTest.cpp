@@ -72,15 +72,19 @@ TEST_F(PlanFileTest, WhatIsPrintedComesBack) {
     std::vector<std::pair<std::string, KernelPlan>> kernels;
     for (const char *name : {"conv", "*_1", "a \"quoted\"\nname\\"})
       kernels.push_back({name, randomValidPlan(random)});
-    const std::string text = printPlanFile(Schedule::Search, knobs, kernels);
+    GraphPlan graph;
+    if (random() % 2)
+      graph.order = KernelOrder(random() % 2);
+    if (random() % 2)
+      graph.kernelsBeginAt = {"relu", "a \"quoted\"\nname\\"};
+    const std::string text = printPlanFile(Schedule::Search, graph, knobs, kernels);
     OwningOpRef<ModuleOp> module = parse(text);
     ASSERT_TRUE(bool(module)) << text;
     NetworkOp network = networkOf(*module);
     EXPECT_EQ(network->getAttrOfType<StringAttr>("schedule").getValue(), "search");
-    NamedAttrList attributes(network->getAttrs());
-    attributes.erase("schedule");
-    FailureOr<NetworkKnobs> parsed =
-        parseNetworkKnobs(attributes.getDictionary(&context), [&] { return network.emitOpError(); });
+    EXPECT_EQ(graphPlanOf(network).order, graph.order) << text;
+    EXPECT_EQ(graphPlanOf(network).kernelsBeginAt, graph.kernelsBeginAt) << text;
+    FailureOr<NetworkKnobs> parsed = parseNetworkKnobs(networkKnobsOf(network), [&] { return network.emitOpError(); });
     ASSERT_TRUE(succeeded(parsed));
     EXPECT_EQ(*parsed, knobs) << text;
     auto ops = network.getKernels().getOps<KernelOp>();
@@ -97,7 +101,7 @@ TEST_F(PlanFileTest, WhatIsPrintedComesBack) {
 TEST_F(PlanFileTest, OpenKernelsAreLeftOut) {
   KernelPlan deep;
   deep.depth = 3;
-  EXPECT_EQ(printPlanFile(Schedule::Serial, {}, {{"first", {}}, {"second", deep}}),
+  EXPECT_EQ(printPlanFile(Schedule::Serial, {}, {}, {{"first", {}}, {"second", deep}}),
             "plan.network attributes {schedule = \"serial\"} {\n  plan.kernel \"second\" {depth = 3}\n}\n");
 }
 
