@@ -463,7 +463,8 @@ std::string Contest::text() const {
       if (!row.isSimulated) {
         cells[2] = runtime::fixed(wall.minimum * 1e3, 4);
         cells[3] = percent(wall.spread);
-        cells[4] = runtime::fixed(runtime::statisticsOf(row.cpuSeconds).median * 1e3, 4);
+        if (!row.cpuSeconds.empty())
+          cells[4] = runtime::fixed(runtime::statisticsOf(row.cpuSeconds).median * 1e3, 4);
       }
       if (std::optional<double> rate = row.gmacsPerSecond())
         cells[5] = runtime::fixed(*rate, 2);

@@ -185,6 +185,26 @@ std::string asUnsigned(Type type, const std::string &value) {
   return "(" + unsignedType(type) + ")" + opencl::inParentheses(value);
 }
 
+/// Bits that hold whatever a signed integer is: less than its type has where it follows from narrower numbers.
+unsigned bitsOf(Value value, unsigned depth = 4) {
+  Operation *op = value.getDefiningOp();
+  const unsigned own = value.getType().isIndex() ? 32 : value.getType().getIntOrFloatBitWidth();
+  if (!op || !depth)
+    return own;
+  auto in = [&](unsigned operand) { return bitsOf(op->getOperand(operand), depth - 1); };
+  const unsigned needed = llvm::TypeSwitch<Operation *, unsigned>(op)
+                              .Case([&](arith::ConstantOp constant) {
+                                auto number = dyn_cast<IntegerAttr>(constant.getValue());
+                                return number ? number.getValue().getSignificantBits() : own;
+                              })
+                              .Case([&](arith::ExtSIOp) { return in(0); })
+                              .Case([&](arith::ExtUIOp) { return in(0) + 1; })
+                              .Case<arith::AddIOp, arith::SubIOp>([&](auto) { return std::max(in(0), in(1)) + 1; })
+                              .Case([&](arith::MulIOp) { return in(0) + in(1); })
+                              .Default([&](Operation *) { return own; });
+  return std::min(own, needed);
+}
+
 class Expressions {
 public:
   Expressions(Operation *op, Operands x) : op(op), type(op->getResult(0).getType()), x(x) {}
@@ -202,7 +222,9 @@ public:
       return "((" + in(0) + " " + symbol + " " + in(1) + ") & 1) != 0";
     if (type.isInteger(8) || type.isInteger(16))
       return "(" + opencl::scalarType(type) + ")(" + in(0) + " " + symbol + " " + in(1) + ")";
-    if (type.isIndex())
+    const unsigned first = bitsOf(op->getOperand(0)), second = bitsOf(op->getOperand(1));
+    const unsigned needed = isa<arith::MulIOp>(op) ? first + second : std::max(first, second) + 1;
+    if (type.isIndex() || needed <= type.getIntOrFloatBitWidth())
       return in(0) + " " + symbol + " " + in(1);
     return "(" + opencl::scalarType(type) + ")(" + asUnsigned(type, x[0]) + " " + symbol + " " + asUnsigned(type, x[1]) + ")";
   }
