@@ -44,6 +44,6 @@ private:
 } // namespace
 
 std::unique_ptr<Device> runtime::makeNetworkDevice(std::unique_ptr<DeviceNetwork> network, std::vector<TensorSpec> inputs,
-                                                    std::vector<TensorSpec> outputs) {
+                                                   std::vector<TensorSpec> outputs) {
   return std::make_unique<NetworkDevice>(std::move(network), std::move(inputs), std::move(outputs));
 }

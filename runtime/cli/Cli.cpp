@@ -131,8 +131,9 @@ void ModelArguments::addExplain(CLI::App &command) {
 
 void cli::addOpenClDevice(CLI::App &command, std::string &device) {
   command
-      .add_option("--device", device,
-                  "device of OpenCL: its number, or a part of its name or its platform's (docs/opencl.md); default: the first one")
+      .add_option(
+          "--device", device,
+          "device of OpenCL: its number, or a part of its name or its platform's (docs/opencl.md); default: the first one")
       ->type_name("N|NAME");
 }
 

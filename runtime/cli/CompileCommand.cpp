@@ -26,7 +26,7 @@ struct CompileArguments {
 };
 
 constexpr const char *kPtx = "ptx",
-                     *kLlvm = "llvm"; ///< what --emit can show of code for a GPU, behind the phases that all targets share
+                     *kLlvm = "llvm";     ///< what --emit can show of code for a GPU, behind the phases that all targets share
 constexpr const char *kOpenClText = "cl"; ///< of code for OpenCL
 
 /// What --emit can show of code for the CPU, behind the phases that all targets share.
@@ -392,8 +392,9 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
   command->add_option("--json", arguments->report,
                       "--target gpu: every step's variants, their estimates, and why one is taken; - is standard output");
   command->add_flag("--verbose", arguments->isVerbose, "--target gpu: the same as a table");
-  command->add_option("-o,--output", arguments->output,
-                      "file, - is standard output; --target cpu, gpu, opencl: folder; default: MODEL.twp, text to standard output, "
-                      "this folder, MODEL.gpu");
+  command->add_option(
+      "-o,--output", arguments->output,
+      "file, - is standard output; --target cpu, gpu, opencl: folder; default: MODEL.twp, text to standard output, "
+      "this folder, MODEL.gpu");
   command->callback([arguments, &action] { action = [arguments] { return compile(*arguments); }; });
 }

@@ -263,9 +263,10 @@ Status runOnOpenCl(const RunArguments &arguments) {
     return names.error();
   if (Status status = results.commit(); !status)
     return status;
-  std::string text = arguments.model.model + " on " + device->name + " (" + device->platformName + "): " +
-                     std::to_string(steps) + (steps == 1 ? " kernel, " : " kernels, ") + runtime::fixed(seconds * 1e3, 3) +
-                     " ms" + (runs->size() == 1 ? "" : " for " + std::to_string(runs->size()) + " inputs") +
+  std::string text = arguments.model.model + " on " + device->name + " (" + device->platformName +
+                     "): " + std::to_string(steps) + (steps == 1 ? " kernel, " : " kernels, ") +
+                     runtime::fixed(seconds * 1e3, 3) + " ms" +
+                     (runs->size() == 1 ? "" : " for " + std::to_string(runs->size()) + " inputs") +
                      ", without copies of inputs and outputs\n";
   if (arguments.inputs.empty() && !interface.inputs.empty())
     text += "random inputs, seed " + std::to_string(arguments.model.seed) + "\n";

@@ -17,12 +17,14 @@ constexpr uint32_t kPlatformName = 0x0902, kDeviceName = 0x102B, kDeviceExtensio
 constexpr uint64_t kAllDevices = 0xFFFFFFFF, kRoundsDivisions = 1 << 7;
 
 constexpr std::pair<int32_t, const char *> kErrors[] = {
-    {-1, "CL_DEVICE_NOT_FOUND"},          {-2, "CL_DEVICE_NOT_AVAILABLE"},    {-3, "CL_COMPILER_NOT_AVAILABLE"},
-    {-4, "CL_MEM_OBJECT_ALLOCATION_FAILURE"}, {-5, "CL_OUT_OF_RESOURCES"},    {-6, "CL_OUT_OF_HOST_MEMORY"},
-    {-11, "CL_BUILD_PROGRAM_FAILURE"},    {-13, "CL_MISALIGNED_SUB_BUFFER_OFFSET"}, {-30, "CL_INVALID_VALUE"},
-    {-43, "CL_INVALID_BUILD_OPTIONS"},    {-46, "CL_INVALID_KERNEL_NAME"},    {-52, "CL_INVALID_KERNEL_ARGS"},
-    {-54, "CL_INVALID_WORK_GROUP_SIZE"},  {-55, "CL_INVALID_WORK_ITEM_SIZE"}, {-61, "CL_INVALID_BUFFER_SIZE"},
-    {-1001, "CL_PLATFORM_NOT_FOUND_KHR"}};
+    {-1, "CL_DEVICE_NOT_FOUND"},         {-2, "CL_DEVICE_NOT_AVAILABLE"},
+    {-3, "CL_COMPILER_NOT_AVAILABLE"},   {-4, "CL_MEM_OBJECT_ALLOCATION_FAILURE"},
+    {-5, "CL_OUT_OF_RESOURCES"},         {-6, "CL_OUT_OF_HOST_MEMORY"},
+    {-11, "CL_BUILD_PROGRAM_FAILURE"},   {-13, "CL_MISALIGNED_SUB_BUFFER_OFFSET"},
+    {-30, "CL_INVALID_VALUE"},           {-43, "CL_INVALID_BUILD_OPTIONS"},
+    {-46, "CL_INVALID_KERNEL_NAME"},     {-52, "CL_INVALID_KERNEL_ARGS"},
+    {-54, "CL_INVALID_WORK_GROUP_SIZE"}, {-55, "CL_INVALID_WORK_ITEM_SIZE"},
+    {-61, "CL_INVALID_BUFFER_SIZE"},     {-1001, "CL_PLATFORM_NOT_FOUND_KHR"}};
 } // namespace
 
 std::string opencl::errorName(int32_t error) {
@@ -136,11 +138,10 @@ StatusOr<DeviceInfo> Loader::choose(const std::string &which) const {
   std::string list;
   for (size_t i = 0; i < found.size(); ++i) {
     const bool isNumber = which.find_first_not_of("0123456789") == std::string::npos;
-    if (isNumber ? which == std::to_string(i)
-                 : (found[i].name + " " + found[i].platformName).find(which) != std::string::npos)
+    if (isNumber ? which == std::to_string(i) : (found[i].name + " " + found[i].platformName).find(which) != std::string::npos)
       return found[i];
     list += "\n  " + std::to_string(i) + ": " + found[i].name + " (" + found[i].platformName + ")";
   }
-  return userError("--device is '" + which + "' but must be the number of a device, or a part of its name or its platform's:" +
-                   list);
+  return userError("--device is '" + which +
+                   "' but must be the number of a device, or a part of its name or its platform's:" + list);
 }

@@ -65,8 +65,8 @@ Status OpenClNetwork::initialise() {
                      std::to_string(tw::opencl::kAlignment));
   for (uint64_t bytes : {held.arenaBytes, uint64_t(held.constants.size())})
     if (bytes > info.largestBuffer)
-      return userError(where + " has buffers of " + std::to_string(info.largestBuffer) + " bytes at most, but the network needs " +
-                       std::to_string(bytes));
+      return userError(where + " has buffers of " + std::to_string(info.largestBuffer) +
+                       " bytes at most, but the network needs " + std::to_string(bytes));
   int32_t error = 0;
   const intptr_t properties[] = {0x1084 /* CL_CONTEXT_PLATFORM */, reinterpret_cast<intptr_t>(info.platform), 0};
   context = api.createContext(properties, 1, &info.device, nullptr, nullptr, &error);
@@ -78,14 +78,14 @@ Status OpenClNetwork::initialise() {
   arena = api.createBuffer(context, kReadWrite, std::max<uint64_t>(held.arenaBytes, tw::opencl::kAlignment), nullptr, &error);
   if (Status status = check(error, "allocating " + std::to_string(held.arenaBytes) + " bytes"); !status)
     return status;
-  constants = api.createBuffer(context, kReadOnly, std::max<uint64_t>(held.constants.size(), tw::opencl::kAlignment), nullptr,
-                               &error);
+  constants =
+      api.createBuffer(context, kReadOnly, std::max<uint64_t>(held.constants.size(), tw::opencl::kAlignment), nullptr, &error);
   if (Status status = check(error, "allocating weights"); !status)
     return status;
   if (!held.constants.empty())
-    if (Status status = check(api.enqueueWrite(queue, constants, kTrue, 0, held.constants.size(), held.constants.data(), 0,
-                                               nullptr, nullptr),
-                              "copying weights");
+    if (Status status = check(
+            api.enqueueWrite(queue, constants, kTrue, 0, held.constants.size(), held.constants.data(), 0, nullptr, nullptr),
+            "copying weights");
         !status)
       return status;
   if (held.steps.empty())
@@ -95,8 +95,7 @@ Status OpenClNetwork::initialise() {
   built = api.createProgram(context, 1, &text, &length, &error);
   if (Status status = check(error, "taking the kernels"); !status)
     return status;
-  const std::string options =
-      std::string(tw::opencl::kBuildOptions) + (info.roundsDivisions ? tw::opencl::kRoundedOption : "");
+  const std::string options = std::string(tw::opencl::kBuildOptions) + (info.roundsDivisions ? tw::opencl::kRoundedOption : "");
   if (const int32_t result = api.buildProgram(built, 1, &info.device, options.c_str(), nullptr, nullptr)) {
     std::string log(1 << 16, '\0');
     api.getBuildInfo(built, info.device, kBuildLog, log.size(), log.data(), nullptr);

@@ -67,7 +67,7 @@ mlir::Operation *gpu::combinerOf(linalg::LinalgOp reduction) {
 }
 
 llvm::SmallVector<linalg::LinalgOp> gpu::rowReductions(mlir::Value root, const llvm::DenseSet<mlir::Value> &inMemory,
-                                                                int64_t leastWidth) {
+                                                       int64_t leastWidth) {
   llvm::ArrayRef<int64_t> shape = tensorOf(root).getShape();
   llvm::SmallVector<linalg::LinalgOp> reductions;
   if (shape.empty() || shape.back() < leastWidth)

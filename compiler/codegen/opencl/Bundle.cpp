@@ -42,7 +42,8 @@ const char *@NAME@_error(void);
 #endif
 )";
 
-constexpr const char *kLoader = R"(/* @MODEL@ for OpenCL, made by tilewright: loads @NAME@.cl and @NAME@.weights.bin, and runs them. */
+constexpr const char *kLoader =
+    R"(/* @MODEL@ for OpenCL, made by tilewright: loads @NAME@.cl and @NAME@.weights.bin, and runs them. */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include "@NAME@.h"

@@ -180,8 +180,7 @@ std::string KernelText::compute(Value tensor, const Index &index) {
     unsigned next = 0;
     for (unsigned i = 0; i < slice.getStaticOffsets().size(); ++i) {
       const std::string offset = std::to_string(slice.getStaticOffsets()[i]);
-      inner.push_back(dropped[i] ? offset
-                                 : named("int", sum(product(index[next], slice.getStaticStrides()[i]), offset), "i"));
+      inner.push_back(dropped[i] ? offset : named("int", sum(product(index[next], slice.getStaticStrides()[i]), offset), "i"));
       next += !dropped[i];
     }
     return at(slice.getSource(), inner);
@@ -239,8 +238,7 @@ std::string KernelText::inserted(tensor::InsertSliceOp insert, const Index &inde
     const int64_t stride = insert.getStaticStrides()[i], size = insert.getStaticSizes()[i];
     const std::string from = named("int", sum(index[i], std::to_string(-insert.getStaticOffsets()[i])), "i");
     condition += (condition.empty() ? "" : " && ") + ("(uint)" + inParentheses(from)) + " < " +
-                 std::to_string((size - 1) * stride + 1) +
-                 (stride == 1 ? "" : " && " + remainder(from, stride) + " == 0");
+                 std::to_string((size - 1) * stride + 1) + (stride == 1 ? "" : " && " + remainder(from, stride) + " == 0");
     if (!dropped[i])
       inner.push_back(quotient(from, stride));
   }
@@ -319,8 +317,7 @@ llvm::SmallVector<std::string> KernelText::body(linalg::LinalgOp op, const Index
       fail(&inner);
       return llvm::SmallVector<std::string>(op->getNumResults(), "0");
     }
-    values[inner.getResult(0)] =
-        isa<arith::ConstantOp>(inner) ? value : named(scalarType(inner.getResult(0).getType()), value);
+    values[inner.getResult(0)] = isa<arith::ConstantOp>(inner) ? value : named(scalarType(inner.getResult(0).getType()), value);
   }
   llvm::SmallVector<std::string> results;
   for (Value result : op.getBlock()->getTerminator()->getOperands())

@@ -67,7 +67,7 @@ struct TiledProduct {
   linalg::LinalgOp op;
   unsigned a = 0, b = 1;
   llvm::SmallVector<unsigned> batch, rows, columns, depth; ///< loops
-  llvm::SmallVector<int64_t> sizes;                         ///< of all loops
+  llvm::SmallVector<int64_t> sizes;                        ///< of all loops
   int64_t sizeOf(llvm::ArrayRef<unsigned> dims) const { return ShapedType::getNumElements(shapeOf(dims)); }
   llvm::SmallVector<int64_t> shapeOf(llvm::ArrayRef<unsigned> dims) const {
     llvm::SmallVector<int64_t> shape;
@@ -242,7 +242,8 @@ llvm::Error OpenClCompiler::addStep(const std::string &kind, const KernelText &b
     std::string list;
     for (const std::string &node : nodes)
       list += (list.empty() ? ": " : ", ") + node;
-    std::replace_if(list.begin(), list.end(), [](char c) { return c < ' ' || c == '\\'; }, '_');
+    std::replace_if(
+        list.begin(), list.end(), [](char c) { return c < ' ' || c == '\\'; }, '_');
     kernels += "// " + kind + list + "\n__kernel __attribute__((reqd_work_group_size(" + group + ")))\nvoid " + name->second +
                rest + "\n";
   }
@@ -288,7 +289,8 @@ std::string reduceByGroup(KernelText &body, linalg::LinalgOp op, const Index &in
     }
   const std::string initial = body.at(op.getDpsInitOperand(0)->get(), index);
   body.line(type + " " + part + " = " + neutralOf(combiner) + ";");
-  body.open("for (int " + k + " = lane; " + k + " < " + text(ShapedType::getNumElements(sizes)) + "; " + k + " += " + group + ")");
+  body.open("for (int " + k + " = lane; " + k + " < " + text(ShapedType::getNumElements(sizes)) + "; " + k + " += " + group +
+            ")");
   const Index inner = body.delinearised(k, sizes);
   for (auto [dim, place] : llvm::zip(reduced, inner))
     dims[dim] = place;
@@ -344,7 +346,9 @@ llvm::Error OpenClCompiler::compileProduct(Value root, const TiledProduct &produ
   linalg::LinalgOp op = product.op;
   const int64_t rows = product.sizeOf(product.rows), columns = product.sizeOf(product.columns),
                 depth = product.sizeOf(product.depth);
-  auto registers = [](int64_t size) { return std::clamp<int64_t>(int64_t(llvm::divideCeil(size, kTileSide)), 1, kMostRegisters); };
+  auto registers = [](int64_t size) {
+    return std::clamp<int64_t>(int64_t(llvm::divideCeil(size, kTileSide)), 1, kMostRegisters);
+  };
   const int64_t registerRows = registers(rows), registerColumns = registers(columns);
   const int64_t tileRows = registerRows * kTileSide, tileColumns = registerColumns * kTileSide;
   KernelText body = textOfKernel();
@@ -357,9 +361,7 @@ llvm::Error OpenClCompiler::compileProduct(Value root, const TiledProduct &produ
   };
   const Operand operands[] = {{product.a, "tile_a", "first_row", tileRows, rows, product.rows},
                               {product.b, "tile_b", "first_column", tileColumns, columns, product.columns}};
-  auto typeOf = [&](unsigned operand) {
-    return scalarType(tensorOf(op.getDpsInputOperand(operand)->get()).getElementType());
-  };
+  auto typeOf = [&](unsigned operand) { return scalarType(tensorOf(op.getDpsInputOperand(operand)->get()).getElementType()); };
   const std::string sumType = scalarType(tensorOf(op->getResult(0)).getElementType());
   for (const Operand &operand : operands)
     body.line("__local " + typeOf(operand.number) + " " + operand.tile + "[" + text(kTileDepth) + "][" + text(operand.size) +
@@ -390,8 +392,9 @@ llvm::Error OpenClCompiler::compileProduct(Value root, const TiledProduct &produ
     OpOperand *input = op.getDpsInputOperand(operand.number);
     AffineMap map = op.getMatchingIndexingMap(input);
     // Neighbouring work-items read neighbours in memory.
-    const bool termsAreNeighbours = llvm::any_of(
-        product.depth, [&](unsigned dim) { return map.getNumResults() && map.getResult(map.getNumResults() - 1).isFunctionOfDim(dim); });
+    const bool termsAreNeighbours = llvm::any_of(product.depth, [&](unsigned dim) {
+      return map.getNumResults() && map.getResult(map.getNumResults() - 1).isFunctionOfDim(dim);
+    });
     body.open("for (int t = thread; t < " + text(operand.size * kTileDepth) + "; t += " + threads + ")");
     const std::string line = termsAreNeighbours ? quotient("t", kTileDepth) : remainder("t", operand.size),
                       term = termsAreNeighbours ? remainder("t", kTileDepth) : quotient("t", operand.size);
@@ -415,7 +418,8 @@ llvm::Error OpenClCompiler::compileProduct(Value root, const TiledProduct &produ
     body.close();
   }
   body.line("barrier(CLK_LOCAL_MEM_FENCE);");
-  const std::string terms = depth % kTileDepth ? "min(" + text(kTileDepth) + ", " + text(depth) + " - first_k)" : text(kTileDepth);
+  const std::string terms =
+      depth % kTileDepth ? "min(" + text(kTileDepth) + ", " + text(depth) + " - first_k)" : text(kTileDepth);
   body.line("const int terms = " + terms + ";");
   body.open("for (int k = 0; k < terms; ++k)");
   overBlock([&] {
@@ -528,7 +532,7 @@ llvm::Error OpenClCompiler::compileRoot(Value root, Place to) {
   if (std::optional<TiledProduct> product = matchTiled(reduction))
     return compileProduct(root, *product, to);
   const int64_t elements = tensorOf(root).getNumElements();
-  if (gpu::termsOf(reduction) >= kLongSum && elements <= kMostGroupSums && gpu::combinerOf(reduction) )
+  if (gpu::termsOf(reduction) >= kLongSum && elements <= kMostGroupSums && gpu::combinerOf(reduction))
     return compileLongSums(root, reduction, to);
   return compileElements(root, to, "reduction");
 }

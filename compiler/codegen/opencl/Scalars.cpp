@@ -81,9 +81,8 @@ std::string opencl::literal(TypedAttr number) {
   if (type.isInteger(32) && value == INT32_MIN)
     return "INT_MIN";
   const std::string text = std::to_string(value);
-  return type.isInteger(8) || type.isInteger(16)
-             ? "(" + opencl::scalarType(type) + ")" + (value < 0 ? "(" + text + ")" : text)
-             : text;
+  return type.isInteger(8) || type.isInteger(16) ? "(" + opencl::scalarType(type) + ")" + (value < 0 ? "(" + text + ")" : text)
+                                                 : text;
 }
 
 std::string opencl::load(Type type, const std::string &pointer, const std::string &index) {
