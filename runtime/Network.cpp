@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/Network.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
+#include "compiler/codegen/opencl/Bundle.h"
 #include "compiler/frontend/OnnxImport.h"
 #include "compiler/frontend/OnnxTensor.h"
 #include "compiler/graph/Graph.h"
@@ -1080,7 +1081,9 @@ static StatusOr<Module> lowerForHost(const std::string &model, const NetworkOpti
     return kind.error();
   if (isProgram(*kind))
     return userError(model + " is a program for an accelerator and cannot run on " +
-                     (options.targets == std::vector<std::string>{graph::kGpuTarget.str()} ? "a GPU" : "the CPU"));
+                     (options.targets == std::vector<std::string>{graph::kGpuTarget.str()}      ? "a GPU"
+                      : options.targets == std::vector<std::string>{graph::kOpenClTarget.str()} ? "a device of OpenCL"
+                                                                                                : "the CPU"));
   StatusOr<Module> module = import(model, *kind, options, nullptr);
   if (!module)
     return module.error();
@@ -1139,6 +1142,37 @@ std::vector<std::string> runtime::targetNames() {
   return names;
 }
 
+/// A whole network for the one target of its options. Its inputs and outputs get the model's names.
+template <typename Program>
+static StatusOr<Program> compileWhole(const std::string &model, Module &module, NetworkInterface *interface) {
+  llvm::Expected<pipeline::Artefact> artefact = module.options.targets.front()->compile(*module.module, module.options);
+  if (!artefact)
+    return fromLlvm(artefact.takeError(), model);
+  Program program = std::move(std::get<Program>(*artefact));
+  auto describe = [](std::vector<tw::gpu::Tensor> &tensors, std::vector<TensorSpec> &specs) {
+    for (auto [tensor, spec] : llvm::zip(tensors, specs)) {
+      tensor.name = spec.name;
+      spec.isWidened &= tensor.element == tw::gpu::Element::F32;
+    }
+  };
+  describe(program.inputs, module.inputs);
+  describe(program.outputs, module.outputs);
+  if (interface)
+    *interface = {module.inputs, module.outputs, module.precision};
+  return program;
+}
+
+/// An error if the host would evaluate one of the network's nodes: no code is made for it.
+static Status refuseEvaluated(const std::string &model, const Module &module) {
+  for (auto kernel : module.module.get().getOps<mlir::func::FuncOp>())
+    if (kernel->hasAttr(graph::kEvaluatedAttr)) {
+      graph::FallbackOp node = *kernel.getOps<graph::FallbackOp>().begin();
+      return userError(model + ": " + graph::placeOf(node.getLoc()) +
+                       " is evaluated by 'tilewright run', and no code is made for it");
+    }
+  return {};
+}
+
 StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const NetworkOptions &options,
                                                  NetworkInterface *interface, bool keepsLlvm) {
   NetworkOptions asked = options;
@@ -1147,21 +1181,41 @@ StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const
   if (!module)
     return module.error();
   module->options.keepsGpuLlvm = keepsLlvm;
-  llvm::Expected<pipeline::Artefact> artefact = module->options.targets.front()->compile(*module->module, module->options);
-  if (!artefact)
-    return fromLlvm(artefact.takeError(), model);
-  tw::gpu::Program program = std::move(std::get<tw::gpu::Program>(*artefact));
-  auto describe = [](std::vector<tw::gpu::Tensor> &tensors, std::vector<TensorSpec> &specs) {
-    for (auto [tensor, spec] : llvm::zip(tensors, specs)) {
-      tensor.name = spec.name;
-      spec.isWidened &= tensor.element == tw::gpu::Element::F32;
-    }
-  };
-  describe(program.inputs, module->inputs);
-  describe(program.outputs, module->outputs);
-  if (interface)
-    *interface = {module->inputs, module->outputs, module->precision};
-  return program;
+  return compileWhole<tw::gpu::Program>(model, *module, interface);
+}
+
+StatusOr<tw::opencl::Program> runtime::compileOnOpenCl(const std::string &model, const NetworkOptions &options,
+                                                       NetworkInterface *interface) {
+  NetworkOptions asked = options;
+  asked.targets = {graph::kOpenClTarget.str()};
+  StatusOr<Module> module = lowerForHost(model, asked);
+  if (!module)
+    return module.error();
+  if (Status status = refuseEvaluated(model, *module); !status)
+    return status.error();
+  return compileWhole<tw::opencl::Program>(model, *module, interface);
+}
+
+/// Tensors as headers for C programs describe them.
+static std::vector<cpu::BundleTensor> describe(const std::vector<TensorSpec> &specs) {
+  std::vector<cpu::BundleTensor> tensors;
+  for (const TensorSpec &spec : specs)
+    tensors.push_back({spec.name, spec.stored(), spec.shape, spec.isWidened ? "float16 in the model" : ""});
+  return tensors;
+}
+
+StatusOr<tw::opencl::Bundle> runtime::compileOpenClBundle(const std::string &model, const NetworkOptions &options,
+                                                          const std::string &name) {
+  NetworkInterface interface;
+  StatusOr<tw::opencl::Program> program = compileOnOpenCl(model, options, &interface);
+  if (!program)
+    return program.error();
+  cpu::BundleOptions bundle;
+  bundle.name = name;
+  bundle.model = std::filesystem::path(model).filename();
+  bundle.inputs = describe(interface.inputs);
+  bundle.outputs = describe(interface.outputs);
+  return tw::opencl::writeBundle(*program, bundle);
 }
 
 StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const NetworkOptions &options,
@@ -1169,18 +1223,8 @@ StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const Net
   StatusOr<Module> module = lowerForHost(model, options);
   if (!module)
     return module.error();
-  for (auto kernel : module->module->getOps<mlir::func::FuncOp>())
-    if (kernel->hasAttr(graph::kEvaluatedAttr)) {
-      graph::FallbackOp node = *kernel.getOps<graph::FallbackOp>().begin();
-      return userError(model + ": " + graph::placeOf(node.getLoc()) +
-                       " is evaluated by 'tilewright run', and no code is made for it");
-    }
-  auto describe = [](const std::vector<TensorSpec> &specs) {
-    std::vector<cpu::BundleTensor> tensors;
-    for (const TensorSpec &spec : specs)
-      tensors.push_back({spec.name, spec.stored(), spec.shape, spec.isWidened ? "float16 in the model" : ""});
-    return tensors;
-  };
+  if (Status status = refuseEvaluated(model, *module); !status)
+    return status.error();
   cpu::CpuOptions cpuOptions = module->options.cpu;
   cpuOptions.symbolPrefix = request.name + "_kernel_";
   // The program says when it runs how many threads there are: loops are divided for as many as most processors have.

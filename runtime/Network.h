@@ -31,6 +31,10 @@
 namespace tw::gpu {
 struct Program;
 } // namespace tw::gpu
+namespace tw::opencl {
+struct Program;
+struct Bundle;
+} // namespace tw::opencl
 namespace tw::pipeline {
 class KernelLibrary;
 class Target;
@@ -254,6 +258,14 @@ struct NetworkInterface {
 /// The network for a GPU. Inputs and outputs have the model's names. `keepsLlvm`: with the kernels' LLVM IR.
 StatusOr<tw::gpu::Program> compileOnGpu(const std::string &model, const NetworkOptions &options,
                                         NetworkInterface *interface = nullptr, bool keepsLlvm = false);
+
+/// The network for OpenCL, under the same rules. Errors name nodes that only the host evaluates.
+StatusOr<tw::opencl::Program> compileOnOpenCl(const std::string &model, const NetworkOptions &options,
+                                              NetworkInterface *interface = nullptr);
+
+/// The network as files for C programs, which call it `name`, a C identifier.
+StatusOr<tw::opencl::Bundle> compileOpenClBundle(const std::string &model, const NetworkOptions &options,
+                                                 const std::string &name);
 
 /// How `compile --target cpu` writes a network.
 struct BundleRequest {

@@ -429,7 +429,7 @@ static std::string fallbackText(const RunReport &report) {
 }
 
 /// What is in an output, in one line.
-static std::string outputText(const HostTensor &tensor) {
+std::string runtime::outputText(const HostTensor &tensor) {
   std::string text =
       "output '" + tensor.name + "' " + frontend::elementName(tensor.type) + " [" + shapeText(tensor.shape) + "]";
   std::vector<double> values = toDoubles(tensor);

@@ -149,6 +149,9 @@ void append(stats::SimResult &all, const stats::SimResult &next);
 /// The schedule, and which of its candidates ran.
 std::string scheduleText(const RunReport &report);
 
+/// A line that says what is in an output.
+std::string outputText(const HostTensor &tensor);
+
 /// The tables `run` prints.
 std::string tables(const RunReport &report);
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """ONNX's node tests on every target: one table. No test is selected by hand.
 
-Targets: `host`, compiler/operators alone; `cpu`; `accel`, with the CPU for what it does not take; `gpu`, on the emulator of PTX: a test that the
-GPU has no code for is counted, and no failure. Sets: `installed`, those of Debian's libonnx-testdata (ONNX 1.12), and its folders simple, pytorch-operator and pytorch-converted; `newest`, onnx-*-node-tests.tar.xz in the folder conformance beside
+Targets: `host`, compiler/operators alone; `cpu`; `accel`, with the CPU for what it does not take; `gpu`, on the emulator of PTX; `opencl`,
+on the first device, only where --targets names it. A test that these two have no code for is counted, and no failure. Sets: `installed`, those of Debian's libonnx-testdata (ONNX 1.12), and its folders simple, pytorch-operator and pytorch-converted; `newest`, onnx-*-node-tests.tar.xz in the folder conformance beside
 TILEWRIGHT_MODELS, where that is. Inputs: `run`, all are given when the network runs; `exported`, those whose values decide shapes are constants.
 tests/conformance/known-failures.txt lists what fails, with its reason: a failure that is not listed, and a listed test that passes, are errors
 (exit status 1). A shard holds the tests at one place of a hash: the default is a quarter of the compiled runs; --long runs all."""
@@ -24,6 +24,7 @@ BUILD = pathlib.Path(os.environ.get("TILEWRIGHT_BINARY_DIR", ROOT / "build/relea
 INSTALLED = pathlib.Path("/usr/share/libonnx-testdata/data")
 KNOWN = ROOT / "tests/conformance/known-failures.txt"
 TARGETS = ("host", "cpu", "accel", "gpu")
+WHOLE_NETWORKS = ("gpu", "opencl")  # which may have no code for a test
 
 
 def newest():
@@ -112,14 +113,14 @@ def main():
                     unexpected.append(f"{name} {target} {test}: {problem} (inputs: {inputs})")
             if shard == "0/1" and not arguments.only:
                 for (known_set, known_target, test), why in known.items():
-                    names_target = known_target == target or (known_target == "*" and target != "gpu")  # which may have no code for it
+                    names_target = known_target == target or (known_target == "*" and target not in WHOLE_NETWORKS)
                     if known_set == name and names_target and test not in failed:
                         unexpected.append(f"{name} {target} {test} passes, but is listed: {why} (inputs: {inputs})")
             rows.append((name, target, inputs, shard, counts, seconds))
     print("| set | target | inputs | part | pass | of | on the accelerator | no code | seconds |\n|---|---|---|---|---|---|---|---|---|")
     for name, target, inputs, shard, counts, seconds in rows:
         on = counts["on_accelerator"] if target == "accel" else ""
-        refused = counts["refused"] if target == "gpu" else ""
+        refused = counts["refused"] if target in WHOLE_NETWORKS else ""
         print(f"| {name} | {target} | {inputs} | {shard} | {counts['passed']} | {counts['tests']} | {on} | {refused} | {seconds:.0f} |")
     if arguments.list:
         for line in unexpected:

@@ -280,10 +280,10 @@ private:
   // Preparation
   //===--------------------------------------------------------------------===//
 
-  /// Array and window ops read bf16 as it is, and f16 on a GPU: the cast in front of them is part of their reading.
+  /// Array and window ops read bf16 as it is, and f16 on a GPU or in OpenCL: the cast in front of them is part of their reading.
   static void readNarrow(Block *block) {
     auto target = block->getParentOp()->getAttrOfType<StringAttr>(kTargetAttr);
-    const bool readsHalf = target && target.getValue() == kGpuTarget;
+    const bool readsHalf = target && (target.getValue() == kGpuTarget || target.getValue() == kOpenClTarget);
     auto isNarrow = [&](Value value) { return elementOf(value).isBF16() || (readsHalf && elementOf(value).isF16()); };
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block))) {
       if (isa<CastOp>(op) && op.use_empty()) {

@@ -5,6 +5,7 @@
 #include "compiler/codegen/accel/Limits.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
 #include "compiler/codegen/gpu/GpuCompiler.h"
+#include "compiler/codegen/opencl/OpenClCompiler.h"
 #include "compiler/pipeline/HostKernels.h"
 #include "isa/timing/Dram.h"
 #include "isa/timing/InstructionTiming.h"
@@ -130,12 +131,28 @@ public:
   }
 };
 
+class OpenClTarget : public Target {
+public:
+  llvm::StringRef name() const override { return graph::kOpenClTarget; }
+  llvm::StringRef device() const override { return "the OpenCL device"; }
+  bool keepsNarrowFloats() const override { return true; }
+  bool compilesNetworks() const override { return true; }
+  std::shared_ptr<const graph::KernelTarget> rules(const CompileOptions &) const override { return graph::makeOpenClTarget(); }
+  llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &) const override {
+    llvm::Expected<opencl::Program> program = opencl::compileForOpenCl(kernels);
+    if (!program)
+      return program.takeError();
+    return Artefact(std::move(*program));
+  }
+};
+
 std::vector<std::unique_ptr<Target>> &registry() {
   static std::vector<std::unique_ptr<Target>> targets = [] {
     std::vector<std::unique_ptr<Target>> ours;
     ours.push_back(std::make_unique<AccelTarget>());
     ours.push_back(std::make_unique<CpuTarget>());
     ours.push_back(std::make_unique<GpuTarget>());
+    ours.push_back(std::make_unique<OpenClTarget>());
     return ours;
   }();
   return targets;

@@ -8,6 +8,7 @@
 #define COMPILER_PIPELINE_TARGET_H
 
 #include "compiler/codegen/gpu/Program.h"
+#include "compiler/codegen/opencl/Program.h"
 #include "compiler/frontend/HostTensor.h"
 #include "compiler/graph/transforms/KernelTarget.h"
 #include "compiler/pipeline/Compile.h"
@@ -33,8 +34,8 @@ public:
   virtual operators::Evaluator *evaluatorOf(llvm::StringRef) { return nullptr; }
 };
 
-/// A program, which a model of the accelerator runs, kernels that this process calls, or what a GPU runs.
-using Artefact = std::variant<CompiledNetwork, std::shared_ptr<KernelLibrary>, gpu::Program>;
+/// A program, which a model of the accelerator runs, kernels that this process calls, or what a GPU or a device of OpenCL runs.
+using Artefact = std::variant<CompiledNetwork, std::shared_ptr<KernelLibrary>, gpu::Program, opencl::Program>;
 
 class Target {
 public:
@@ -58,11 +59,11 @@ public:
   virtual llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &options) const = 0;
 };
 
-/// All targets: "accel", "cpu", "gpu", and what was added, in this order.
+/// All targets: "accel", "cpu", "gpu", "opencl", and what was added, in this order.
 std::vector<const Target *> targets();
 /// Null if there is none.
 const Target *targetNamed(llvm::StringRef name);
-/// The names of all targets in quotes, for messages: "accel", "cpu", "gpu".
+/// The names of all targets in quotes, for messages: "accel", "cpu", "gpu", "opencl".
 std::string targetNames();
 /// Adds a target for the rest of the process, before other threads use targets. False if one has its name.
 bool registerTarget(std::unique_ptr<Target> target);

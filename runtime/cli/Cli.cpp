@@ -136,6 +136,14 @@ void ModelArguments::addExplain(CLI::App &command) {
       ->type_name("FILE");
 }
 
+void cli::addOpenClDevice(CLI::App &command, std::string &device) {
+  command
+      .add_option(
+          "--device", device,
+          "device of OpenCL: its number, or a part of its name or its platform's (docs/opencl.md); default: the first one")
+      ->type_name("N|NAME");
+}
+
 Status cli::checkOutputs(const std::vector<std::string> &outputs) {
   runtime::FileSet probe;
   for (const std::string &output : outputs)

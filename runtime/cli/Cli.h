@@ -114,6 +114,9 @@ Status requireAccelerator(const runtime::Network &network, const std::string &pu
 /// "tilewright: note: ..." on standard error.
 void printNotes(const std::vector<std::string> &notes);
 
+/// --device: which device of OpenCL.
+void addOpenClDevice(CLI::App &command, std::string &device);
+
 } // namespace tw::cli
 
 #endif // RUNTIME_CLI_CLI_H

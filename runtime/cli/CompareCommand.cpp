@@ -6,9 +6,11 @@
 #include "runtime/Files.h"
 #include "runtime/LayerJoin.h"
 #include "runtime/Measurement.h"
+#include "runtime/NetworkDevice.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/external/External.h"
-#include "runtime/gpu/GpuDevice.h"
+#include "runtime/gpu/GpuNetwork.h"
+#include "runtime/opencl/OpenClNetwork.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,8 +26,8 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-/// Targets as --targets names them: the accelerator is simulated, the CPU measured, and the GPU where there is one.
-constexpr const char *kAccelerator = "accel", *kCpu = "cpu", *kGpu = "gpu";
+/// Targets as --targets names them: the accelerator is simulated, the CPU measured, and the others where there is a device.
+constexpr const char *kAccelerator = "accel", *kCpu = "cpu", *kGpu = "gpu", *kOpenCl = "opencl";
 /// Dense multiply-accumulates of an H100 SXM in a nanosecond, by what is multiplied. source: NVIDIA H100 data sheet, 989.4 TFLOP/s in
 /// bfloat16, twice that in int8, half of it in tf32, 66.9 in float without tensor cores
 constexpr double kGpuBfloatGmacs = 494700, kGpuInt8Gmacs = 989500, kGpuTfloatGmacs = 247300, kGpuFloatGmacs = 33450;
@@ -37,7 +39,7 @@ struct CompareArguments {
   std::map<std::string, std::string> externalPaths; ///< by name; empty: where the system has it
   unsigned repeat = 5, threads = 0;
   bool layers = false;
-  std::string jsonFile;
+  std::string jsonFile, openClDevice;
 
   bool asksFor(const std::string &target) const { return std::find(targets.begin(), targets.end(), target) != targets.end(); }
 };
@@ -55,7 +57,7 @@ struct Row {
   std::optional<uint64_t> memoryBytes;
   /// What is measured: the device is freed before the runtime that made it.
   std::unique_ptr<runtime::External> external;
-  std::string gpu; ///< its name, if the device is one
+  std::string gpu, openCl; ///< the name of the device, if it is one
   std::unique_ptr<runtime::Device> device;
 
   bool hasTime() const { return !seconds.empty(); }
@@ -97,6 +99,8 @@ private:
   Status addAccelerator();
   Status addCpu();
   Status addGpu();
+  Status addOpenCl();
+  Status launchOnce(Row &row);
   Status addExternal(const std::string &name);
   Status simulate();
   Status measure();
@@ -203,7 +207,43 @@ Status Contest::addGpu() {
   if (!network)
     return network.error();
   row.gpu = (*driver)->name();
-  row.device = runtime::gpu::makeGpuDevice(std::move(*network), interface.inputs, interface.outputs);
+  row.device = runtime::makeNetworkDevice(std::move(*network), interface.inputs, interface.outputs);
+  return launchOnce(row);
+}
+
+Status Contest::addOpenCl() {
+  progress.show("compiling " + arguments.model.model + " for OpenCL");
+  runtime::NetworkInterface interface;
+  StatusOr<tw::opencl::Program> program = runtime::compileOnOpenCl(arguments.model.model, options, &interface);
+  progress.clear();
+  if (!program)
+    return program.error();
+  if (Status status = describe(interface.precision, interface.inputs, interface.outputs); !status)
+    return status;
+  rows.emplace_back();
+  Row &row = rows.back();
+  row.name = kOpenCl;
+  StatusOr<std::shared_ptr<runtime::opencl::Loader>> loader = runtime::opencl::Loader::open();
+  if (!loader) {
+    row.how = "not measured: " + loader.error().message;
+    return {};
+  }
+  StatusOr<runtime::opencl::DeviceInfo> device = (*loader)->choose(arguments.openClDevice);
+  if (!device)
+    return device.error();
+  progress.show("building kernels for " + device->name);
+  StatusOr<std::unique_ptr<runtime::opencl::OpenClNetwork>> network =
+      runtime::opencl::OpenClNetwork::load(std::move(*program), *loader, *device);
+  progress.clear();
+  if (!network)
+    return network.error();
+  row.openCl = device->name + " (" + device->platformName + ")";
+  row.device = runtime::makeNetworkDevice(std::move(*network), interface.inputs, interface.outputs);
+  return launchOnce(row);
+}
+
+/// Of the row's device, for its outputs.
+Status Contest::launchOnce(Row &row) {
   StatusOr<runtime::Launch> launch = row.device->launch(inputs);
   if (!launch)
     return launch.error();
@@ -314,6 +354,12 @@ Status Contest::measure() {
       row.how = "measured: " + row.gpu + ", " + std::to_string(row.seconds.size()) + " runs of a graph, without copies";
       row.cpuSeconds.clear();
     }
+    if (!row.openCl.empty()) {
+      row.peakGmacs = 0; // nobody says what the device can do
+      row.peakSource.clear();
+      row.how = "measured: " + row.openCl + ", " + std::to_string(row.seconds.size()) + " runs, without copies";
+      row.cpuSeconds.clear();
+    }
   }
   if (arguments.layers && row(kCpu)) {
     StatusOr<std::vector<runtime::KernelTime>> measured = row(kCpu)->device->measureKernels(inputs, arguments.repeat);
@@ -354,6 +400,9 @@ Status Contest::run(std::vector<TensorArgument> given) {
       return status;
   if (arguments.asksFor(kGpu))
     if (Status status = addGpu(); !status)
+      return status;
+  if (arguments.asksFor(kOpenCl))
+    if (Status status = addOpenCl(); !status)
       return status;
   for (const std::string &name : arguments.externals)
     if (Status status = addExternal(name); !status)
@@ -414,7 +463,8 @@ std::string Contest::text() const {
       if (!row.isSimulated) {
         cells[2] = runtime::fixed(wall.minimum * 1e3, 4);
         cells[3] = percent(wall.spread);
-        cells[4] = runtime::fixed(runtime::statisticsOf(row.cpuSeconds).median * 1e3, 4);
+        if (!row.cpuSeconds.empty())
+          cells[4] = runtime::fixed(runtime::statisticsOf(row.cpuSeconds).median * 1e3, 4);
       }
       if (std::optional<double> rate = row.gmacsPerSecond())
         cells[5] = runtime::fixed(*rate, 2);
@@ -533,8 +583,8 @@ json Contest::document() const {
 
 Status Contest::verdict() const {
   if (std::none_of(rows.begin(), rows.end(), [](const Row &row) { return row.hasTime(); }) && rows.size() == 1 &&
-      rows[0].name == kGpu)
-    return userError("target gpu is " + rows[0].how);
+      (rows[0].name == kGpu || rows[0].name == kOpenCl))
+    return userError("target " + rows[0].name + " is " + rows[0].how);
   std::string disagreement, overflow;
   bool isOurs = false;
   for (const Agreement &each : agreements) {
@@ -575,8 +625,10 @@ Status checkNames(const std::string &option, const std::vector<std::string> &nam
 }
 
 Status compare(const CompareArguments &arguments) {
-  if (Status status = checkNames("--targets", arguments.targets, {kAccelerator, kCpu, kGpu}); !status)
+  if (Status status = checkNames("--targets", arguments.targets, {kAccelerator, kCpu, kGpu, kOpenCl}); !status)
     return status;
+  if (!arguments.openClDevice.empty() && !arguments.asksFor(kOpenCl))
+    return userError("--device is for target opencl, which --targets leaves out");
   if (Status status = checkNames("--external", arguments.externals, runtime::externalNames()); !status)
     return status;
   for (const auto &[name, path] : arguments.externalPaths)
@@ -622,7 +674,7 @@ void cli::addCompareCommand(CLI::App &app, Action &action) {
   addRepeated(*command, "--input", arguments->inputs, "an input, .npy or .pb; in order, or by name")->type_name("[NAME=]FILE");
   command
       ->add_option("--targets", arguments->targets,
-                   "accel (simulated, needs --hw), cpu (measured) and gpu (measured where there is one)")
+                   "accel (simulated, needs --hw), cpu (measured), gpu and opencl (measured where there is a device)")
       ->delimiter(',')
       ->type_name("NAME,...")
       ->capture_default_str();
@@ -637,6 +689,7 @@ void cli::addCompareCommand(CLI::App &app, Action &action) {
       ->type_name("FILE");
   command->add_option("--python", arguments->externalPaths["torch"], "a Python with torch; default: python3")
       ->type_name("FILE");
+  addOpenClDevice(*command, arguments->openClDevice);
   command->add_option("--repeat", arguments->repeat, "rounds of measurement, in which what is measured takes turns")
       ->check(CLI::Range(1u, 10000u))
       ->capture_default_str();

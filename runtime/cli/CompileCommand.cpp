@@ -1,6 +1,7 @@
 //===- CompileCommand.cpp - tilewright compile ----------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "compiler/codegen/opencl/Bundle.h"
 #include "runtime/Explanation.h"
 #include "runtime/Files.h"
 #include "runtime/cli/Cli.h"
@@ -26,7 +27,8 @@ struct CompileArguments {
 
 constexpr const char *kFusion = "fusion"; ///< --emit: the kernels of all targets, and what shares them
 constexpr const char *kPtx = "ptx",
-                     *kLlvm = "llvm"; ///< what --emit can show of code for a GPU, behind the phases that all targets share
+                     *kLlvm = "llvm";     ///< what --emit can show of code for a GPU, behind the phases that all targets share
+constexpr const char *kOpenClText = "cl"; ///< of code for OpenCL
 
 /// What --emit can show of code for the CPU, behind the phases that all targets share.
 const std::vector<std::pair<std::string, cpu::BundleText>> &bundleTexts() {
@@ -41,6 +43,7 @@ std::vector<std::string> emitNames() {
   for (const auto &[name, text] : bundleTexts())
     names.push_back(name);
   names.push_back(kPtx);
+  names.push_back(kOpenClText);
   return names;
 }
 
@@ -256,6 +259,62 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
   return {};
 }
 
+/// Stages the files of a network for OpenCL.
+Status stage(runtime::FileSet &files, const std::string &folder, const std::string &name, const tw::opencl::Bundle &bundle) {
+  if (Status status = files.addFolder(folder); !status)
+    return status;
+  const std::string stem = folder + "/" + name;
+  const std::pair<const char *, const std::string &> parts[] = {
+      {".h", bundle.header}, {".c", bundle.loader}, {".cl", bundle.kernels}, {".weights.bin", bundle.weights}};
+  for (const auto &[suffix, text] : parts)
+    if (Status status = files.add(stem + suffix, text); !status)
+      return status;
+  return {};
+}
+
+Status compileForOpenCl(const CompileArguments &arguments, runtime::NetworkOptions &options) {
+  if (std::filesystem::path(options.schedule).extension() == ".mlir")
+    return userError("--schedule " + options.schedule + " is for --target accel: code for OpenCL has no such choices");
+  if (!options.machine.empty())
+    return userError("--hw is for --target accel: code for OpenCL is for any device");
+  const std::string &phase = arguments.phase, stem = runtime::fileStem(arguments.model.model);
+  if (phase == "import" || phase == "graph" || phase == "linalg") {
+    options.targets = {"opencl"};
+    return emit(arguments, options);
+  }
+  if (!phase.empty() && phase != kOpenClText)
+    return userError("--emit is '" + phase + "' but --target opencl has import, graph, linalg and cl");
+  if (phase == kOpenClText) {
+    const std::string output = arguments.output.empty() ? "-" : arguments.output;
+    if (Status status = checkOutputs({output}); !status)
+      return status;
+    StatusOr<tw::opencl::Program> program = runtime::compileOnOpenCl(arguments.model.model, options);
+    return program ? runtime::writeFile(output, program->source) : Status(program.error());
+  }
+  const std::string name = cpu::cIdentifier(arguments.name.empty() ? stem : arguments.name);
+  if (!arguments.name.empty() && name != arguments.name)
+    return userError("--name is '" + arguments.name + "' but must be a C identifier that is no keyword, like " + name);
+  const std::string folder = arguments.output.empty() ? "." : arguments.output;
+  if (folder == "-")
+    return userError("-o is '-' but must be a folder: --target opencl writes several files (--emit writes one)");
+  {
+    runtime::FileSet probe;
+    if (Status status = stage(probe, folder, name, tw::opencl::Bundle()); !status)
+      return status;
+  }
+  StatusOr<tw::opencl::Bundle> bundle = runtime::compileOpenClBundle(arguments.model.model, options, name);
+  if (!bundle)
+    return bundle.error();
+  runtime::FileSet files;
+  if (Status status = stage(files, folder, name, *bundle); !status)
+    return status;
+  if (Status status = files.commit(); !status)
+    return status;
+  if (arguments.name.empty() && name != stem)
+    printNotes({"'" + stem + "' is no C identifier: files and symbols are called " + name});
+  return {};
+}
+
 Status compile(const CompileArguments &arguments) {
   StatusOr<runtime::NetworkOptions> options = arguments.model.options();
   if (!options)
@@ -273,11 +332,15 @@ Status compile(const CompileArguments &arguments) {
   const std::pair<const char *, const std::string &> onlyCpu[] = {{"--arch", options->processor.arch},
                                                                   {"--cpu", options->processor.cpu},
                                                                   {"--features", options->processor.features},
-                                                                  {"--name", arguments.name},
                                                                   {"--weights", arguments.weights}};
   for (const auto &[option, value] : onlyCpu)
     if (!value.empty())
       return userError(std::string(option) + " is for --target cpu");
+  if (arguments.target == "opencl" && arguments.phase != "asm" && arguments.phase != "obj" && arguments.phase != kPtx &&
+      arguments.phase != kLlvm)
+    return compileForOpenCl(arguments, *options);
+  if (!arguments.name.empty())
+    return userError("--name is for --target cpu and opencl");
   if (arguments.target == "gpu" && arguments.phase != "asm" && arguments.phase != "obj")
     return compileForGpu(arguments, *options);
   for (const auto &[name, text] : bundleTexts())
@@ -285,6 +348,8 @@ Status compile(const CompileArguments &arguments) {
       return userError("--emit " + name + " is for --target cpu" + (name == kLlvm ? " or gpu" : ""));
   if (arguments.phase == kPtx)
     return userError(std::string("--emit ") + kPtx + " is for --target gpu");
+  if (arguments.phase == kOpenClText)
+    return userError(std::string("--emit ") + kOpenClText + " is for --target opencl");
   if (options->machine.empty() && (arguments.phase.empty() || arguments.phase != "import") &&
       !runtime::isProgramFile(arguments.model.model))
     return userError("a machine is needed to compile " + arguments.model.model +
@@ -318,11 +383,11 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
           "--emit", arguments->phase,
           "phase to show; plan writes every choice as a plan file; text of import, graph or linalg in a file has all constants "
           "and is a model again; fusion: which operators share a kernel, and why no more do; --target cpu: llvm, asm or obj, "
-          "all kernels in one file; --target gpu: llvm or ptx")
+          "all kernels in one file; --target gpu: llvm or ptx; --target opencl: cl")
       ->check(CLI::IsMember(emitNames()));
   command->add_option("--arch", arguments->model.network.processor.arch, "--target cpu: architecture, if not this processor's")
       ->check(CLI::IsMember(cpu::archNames()));
-  command->add_option("--name", arguments->name, "--target cpu: what files and symbols begin with; default: MODEL");
+  command->add_option("--name", arguments->name, "--target cpu, opencl: what files and symbols begin with; default: MODEL");
   command
       ->add_option("--weights", arguments->weights,
                    "--target cpu: weights inside the library (default) or in a file, NAME.weights.bin")
@@ -330,8 +395,9 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
   command->add_option("--json", arguments->report,
                       "--target gpu: every step's variants, their estimates, and why one is taken; - is standard output");
   command->add_flag("--verbose", arguments->isVerbose, "--target gpu: the same as a table");
-  command->add_option("-o,--output", arguments->output,
-                      "file, - is standard output; --target cpu, gpu: folder; default: MODEL.twp, text to standard output, "
-                      "this folder, MODEL.gpu");
+  command->add_option(
+      "-o,--output", arguments->output,
+      "file, - is standard output; --target cpu, gpu, opencl: folder; default: MODEL.twp, text to standard output, "
+      "this folder, MODEL.gpu");
   command->callback([arguments, &action] { action = [arguments] { return compile(*arguments); }; });
 }

@@ -23,9 +23,9 @@ struct OperatorsArguments {
   bool isMarkdown = false;
 };
 
-/// Where an operator can run. A GPU has nobody who evaluates what does not become a kernel.
+/// Where an operator can run. A GPU or a device of OpenCL has nobody who evaluates what does not become a kernel.
 const char *placeOf(const runtime::OperatorSupport &op, const std::string &target) {
-  return op.isKernel ? "kernels" : target == "gpu" ? "no" : "host";
+  return op.isKernel ? "kernels" : target == "gpu" || target == "opencl" ? "no" : "host";
 }
 
 /// What the types of kernels hang on.
@@ -35,6 +35,8 @@ std::string typeNote(const std::string &target, const std::string &machine, cons
            "; the machine runs kernels whose types and forms it has, the CPU the others.";
   if (target == "gpu")
     return "A network for a GPU has kernels alone.";
+  if (target == "opencl")
+    return "A network for OpenCL has kernels alone.";
   if (target == "cpu")
     return "Kernels are code for the CPU; the host evaluates the other operators.";
   return "Kernels run on the accelerator where the machine has their types and forms, else as code for the CPU; on a GPU as "

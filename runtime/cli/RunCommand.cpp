@@ -4,7 +4,9 @@
 #include "compiler/frontend/TensorFile.h"
 #include "runtime/Explanation.h"
 #include "runtime/Files.h"
+#include "runtime/NetworkDevice.h"
 #include "runtime/cli/Cli.h"
+#include "runtime/opencl/OpenClNetwork.h"
 #include "simulator/stats/Timeline.h"
 
 #include <algorithm>
@@ -24,7 +26,7 @@ struct RunArguments {
   ModelArguments model;
   std::vector<std::string> inputs, expected;
   std::string simulator = "systemc", outputFolder, traceFile, jsonFile;
-  std::string dumpFile, technology;
+  std::string dumpFile, technology, target, openClDevice;
   std::optional<double> tolerance;
   uint64_t maxCycles = 0, dumpFrom = 0, dumpTo = ~0ull;
   bool checks = false, batch = false, measuresHost = false;
@@ -32,19 +34,19 @@ struct RunArguments {
 
 /// Inputs of every run: one run, or with --batch as many as the files hold.
 StatusOr<std::vector<std::vector<HostTensor>>> inputsOf(const RunArguments &arguments, std::vector<TensorArgument> files,
-                                                        const runtime::Session &session) {
+                                                        const std::vector<runtime::TensorSpec> &specs) {
   using Runs = std::vector<std::vector<HostTensor>>;
   if (arguments.inputs.empty()) {
     if (arguments.batch)
       return userError("--batch needs --input files that hold the batch");
-    return Runs{session.randomInputs(arguments.model.seed)};
+    return Runs{runtime::randomTensors(specs, arguments.model.seed)};
   }
-  auto tensors = assignTensors(std::move(files), session.inputs(), "input");
+  auto tensors = assignTensors(std::move(files), specs, "input");
   if (!tensors)
     return tensors.error();
   Runs runs(1);
   for (size_t i = 0; i < tensors->size(); ++i) {
-    const runtime::TensorSpec &spec = session.inputs()[i];
+    const runtime::TensorSpec &spec = specs[i];
     if (!(*tensors)[i])
       return userError("input '" + spec.name + "' (" + frontend::elementName(spec.type) + " [" +
                        runtime::shapeText(spec.shape) + "]) is not given");
@@ -60,7 +62,7 @@ StatusOr<std::vector<std::vector<HostTensor>>> inputsOf(const RunArguments &argu
       runs.resize(parts->size());
     if (parts->size() != runs.size())
       return userError("input '" + spec.name + "' holds a batch of " + std::to_string(parts->size()) + " but input '" +
-                       session.inputs()[0].name + "' one of " + std::to_string(runs.size()));
+                       specs[0].name + "' one of " + std::to_string(runs.size()));
     for (size_t run = 0; run < runs.size(); ++run)
       runs[run].push_back(std::move((*parts)[run]));
   }
@@ -140,23 +142,32 @@ StatusOr<stats::TimelineFormat> timelineFormat(const std::string &file) {
                    "' names no format of timelines: .json is Chrome's, .pftrace and .perfetto-trace are Perfetto's");
 }
 
+/// Stages a file for each output; their names are empty without a folder.
+StatusOr<std::vector<std::string>> stageOutputs(const RunArguments &arguments, const std::vector<HostTensor> &outputs,
+                                                runtime::FileSet &files) {
+  std::vector<std::string> names(outputs.size());
+  if (arguments.outputFolder.empty())
+    return names;
+  if (Status status = files.addFolder(arguments.outputFolder); !status)
+    return status.error();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string stem = arguments.outputFolder + "/" + fileName(outputs[i].name);
+    names[i] = stem + ".npy";
+    // Two outputs whose names differ only in what no file name can hold.
+    for (size_t other = i; std::count(names.begin(), names.begin() + long(i), names[i]) > 0; ++other)
+      names[i] = stem + "." + std::to_string(other) + ".npy";
+    if (Status status = files.add(names[i], frontend::formatNpy(outputs[i])); !status)
+      return status.error();
+  }
+  return names;
+}
+
 /// Everything is checked and staged before anything appears.
 Status writeResults(const RunArguments &arguments, const runtime::Network &network, const runtime::RunReport &report,
                     runtime::FileSet &files) {
-  std::vector<std::string> names(report.outputs.size());
-  if (!arguments.outputFolder.empty()) {
-    if (Status status = files.addFolder(arguments.outputFolder); !status)
-      return status;
-    for (size_t i = 0; i < report.outputs.size(); ++i) {
-      const std::string stem = arguments.outputFolder + "/" + fileName(report.outputs[i].name);
-      names[i] = stem + ".npy";
-      // Two outputs whose names differ only in what no file name can hold.
-      for (size_t other = i; std::count(names.begin(), names.begin() + long(i), names[i]) > 0; ++other)
-        names[i] = stem + "." + std::to_string(other) + ".npy";
-      if (Status status = files.add(names[i], frontend::formatNpy(report.outputs[i])); !status)
-        return status;
-    }
-  }
+  StatusOr<std::vector<std::string>> names = stageOutputs(arguments, report.outputs, files);
+  if (!names)
+    return names.error();
   if (!arguments.traceFile.empty()) {
     StatusOr<stats::TimelineFormat> format = timelineFormat(arguments.traceFile);
     if (!format)
@@ -170,12 +181,109 @@ Status writeResults(const RunArguments &arguments, const runtime::Network &netwo
       return status;
   }
   if (!arguments.jsonFile.empty())
-    if (Status status = files.add(arguments.jsonFile, runtime::toJson(report, names)); !status)
+    if (Status status = files.add(arguments.jsonFile, runtime::toJson(report, *names)); !status)
       return status;
   return files.commit();
 }
 
+/// The whole network on a device of OpenCL.
+Status runOnOpenCl(const RunArguments &arguments) {
+  const std::pair<const char *, bool> onlyAccelerator[] = {{"--hw", !arguments.model.network.machine.empty()},
+                                                           {"--trace", !arguments.traceFile.empty()},
+                                                           {"--json", !arguments.jsonFile.empty()},
+                                                           {"--fst", !arguments.dumpFile.empty()},
+                                                           {"--explain", !arguments.model.explainFile.empty()},
+                                                           {"--check", arguments.checks},
+                                                           {"--measure-host", arguments.measuresHost},
+                                                           {"--technology", !arguments.technology.empty()},
+                                                           {"--max-cycles", arguments.maxCycles != 0}};
+  for (const auto &[option, isGiven] : onlyAccelerator)
+    if (isGiven)
+      return userError(std::string(option) + " is for the accelerator, not for --target opencl");
+  StatusOr<std::vector<TensorArgument>> files = readTensorFiles(arguments.inputs),
+                                        expectedFiles = readTensorFiles(arguments.expected);
+  if (!files || !expectedFiles)
+    return files ? expectedFiles.error() : files.error();
+  StatusOr<runtime::NetworkOptions> options = arguments.model.options(*files, arguments.batch);
+  if (!options)
+    return options.error();
+  StatusOr<std::shared_ptr<runtime::opencl::Loader>> loader = runtime::opencl::Loader::open();
+  if (!loader)
+    return loader.error();
+  StatusOr<runtime::opencl::DeviceInfo> device = (*loader)->choose(arguments.openClDevice);
+  if (!device)
+    return device.error();
+  Progress progress;
+  progress.show("compiling " + arguments.model.model);
+  runtime::NetworkInterface interface;
+  StatusOr<tw::opencl::Program> program = runtime::compileOnOpenCl(arguments.model.model, *options, &interface);
+  if (!program) {
+    progress.clear();
+    return program.error();
+  }
+  const size_t steps = program->steps.size();
+  progress.show("building kernels for " + device->name);
+  StatusOr<std::unique_ptr<runtime::opencl::OpenClNetwork>> network =
+      runtime::opencl::OpenClNetwork::load(std::move(*program), *loader, *device);
+  progress.clear();
+  if (!network)
+    return network.error();
+  StatusOr<std::vector<std::vector<HostTensor>>> runs = inputsOf(arguments, std::move(*files), interface.inputs);
+  if (!runs)
+    return runs.error();
+  auto expected = assignTensors(std::move(*expectedFiles), interface.outputs, "output");
+  if (!expected)
+    return expected.error();
+  std::unique_ptr<runtime::Device> runner =
+      runtime::makeNetworkDevice(std::move(*network), interface.inputs, interface.outputs);
+  runtime::RunReport report; // what compareAll() and judge() need
+  report.precision = interface.precision;
+  std::vector<std::vector<HostTensor>> outputs(interface.outputs.size());
+  double seconds = 0;
+  for (std::vector<HostTensor> &inputs : *runs) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      StatusOr<HostTensor> tensor = runtime::fitTo(inputs[i], interface.inputs[i]);
+      if (!tensor)
+        return tensor.error();
+      inputs[i] = std::move(*tensor);
+    }
+    StatusOr<runtime::Launch> launch = runner->launch(inputs);
+    if (!launch)
+      return launch.error();
+    seconds += launch->wallSeconds;
+    for (size_t i = 0; i < outputs.size(); ++i)
+      outputs[i].push_back(std::move(launch->outputs[i]));
+  }
+  for (std::vector<HostTensor> &parts : outputs)
+    report.outputs.push_back(runs->size() == 1 ? std::move(parts[0]) : runtime::stack(parts));
+  if (Status status = compareAll(arguments, *expected, report); !status)
+    return status;
+  runtime::FileSet results;
+  if (StatusOr<std::vector<std::string>> names = stageOutputs(arguments, report.outputs, results); !names)
+    return names.error();
+  if (Status status = results.commit(); !status)
+    return status;
+  std::string text = arguments.model.model + " on " + device->name + " (" + device->platformName +
+                     "): " + std::to_string(steps) + (steps == 1 ? " kernel, " : " kernels, ") +
+                     runtime::fixed(seconds * 1e3, 3) + " ms" +
+                     (runs->size() == 1 ? "" : " for " + std::to_string(runs->size()) + " inputs") +
+                     ", without copies of inputs and outputs\n";
+  if (arguments.inputs.empty() && !interface.inputs.empty())
+    text += "random inputs, seed " + std::to_string(arguments.model.seed) + "\n";
+  for (const HostTensor &output : report.outputs)
+    if (runs->size() == 1)
+      text += runtime::outputText(output);
+  for (const runtime::Comparison &comparison : report.comparisons)
+    text += runtime::text(comparison) + "\n";
+  std::fputs(text.c_str(), stdout);
+  return judge(report);
+}
+
 Status run(const RunArguments &arguments) {
+  if (arguments.target == "opencl")
+    return runOnOpenCl(arguments);
+  if (!arguments.openClDevice.empty())
+    return userError("--device is for --target opencl");
   runtime::SessionOptions options;
   StatusOr<std::vector<TensorArgument>> files = readTensorFiles(arguments.inputs),
                                         expectedFiles = readTensorFiles(arguments.expected);
@@ -235,7 +343,7 @@ Status run(const RunArguments &arguments) {
   if (!arguments.dumpFile.empty() && ((*session)->network().steps.size() != 1 || !(*session)->network().steps[0].program))
     return userError(
         "--fst needs a network that runs on the accelerator as one program, and parts of this one fall back to the CPU");
-  StatusOr<std::vector<std::vector<HostTensor>>> runs = inputsOf(arguments, std::move(*files), **session);
+  StatusOr<std::vector<std::vector<HostTensor>>> runs = inputsOf(arguments, std::move(*files), (*session)->inputs());
   if (!runs)
     return runs.error();
   auto expected = assignTensors(std::move(*expectedFiles), (*session)->outputs(), "output");
@@ -313,6 +421,11 @@ void cli::addRunCommand(CLI::App &app, Action &action) {
   command->add_option("--trace", arguments->traceFile,
                       "write a timeline of every engine, for ui.perfetto.dev: FILE.json in Chrome's format, 1 cycle = 1 us; "
                       "FILE.pftrace or FILE.perfetto-trace in Perfetto's, far smaller, 1 cycle = 1 ns");
+  command
+      ->add_option("--target", arguments->target,
+                   "opencl: the whole network on a device of OpenCL; default: the accelerator of --hw, or this CPU without")
+      ->check(CLI::IsMember({"opencl"}));
+  addOpenClDevice(*command, arguments->openClDevice);
   CLI::Option *dump = command->add_option("--fst", arguments->dumpFile, "with --model rtl: write waves there, for GTKWave");
   command->add_option("--from", arguments->dumpFrom, "first cycle of the waves")->check(wholeNumber())->needs(dump);
   command->add_option("--to", arguments->dumpTo, "one past the last cycle of the waves")->check(wholeNumber())->needs(dump);

@@ -4,6 +4,7 @@
 #define RUNTIME_GPU_GPUNETWORK_H
 
 #include "compiler/codegen/gpu/Program.h"
+#include "runtime/DeviceNetwork.h"
 #include "runtime/gpu/Driver.h"
 
 #include <memory>
@@ -26,18 +27,17 @@ struct GpuNetworkOptions {
 };
 
 /// A program on a device: code loaded, maps encoded, constants there, and one graph of its launches.
-class GpuNetwork {
+class GpuNetwork : public DeviceNetwork {
 public:
   static StatusOr<std::unique_ptr<GpuNetwork>> load(tw::gpu::Program program, std::shared_ptr<Driver> driver,
                                                     const GpuNetworkOptions &options);
-  ~GpuNetwork();
+  ~GpuNetwork() override;
 
   const tw::gpu::Program &program() const { return held; }
-  /// Bytes of each input and output, dense and row-major.
-  Status setInput(size_t index, const void *bytes);
-  Status getOutput(size_t index, void *bytes);
+  Status setInput(size_t index, const void *bytes) override;
+  Status getOutput(size_t index, void *bytes) override;
   /// Runs once: every copy. Seconds on the device, of one copy.
-  StatusOr<double> run();
+  StatusOr<double> run() override;
   /// The median of `runs`, one after the other, each after `warm` runs in all: seconds.
   StatusOr<double> measure(unsigned runs, unsigned warm = 3);
   /// Kernels whose registers do not suffice, by step and variant; empty: none.

@@ -1,18 +1,19 @@
 //===- NodeConformance.cpp - ONNX's node tests on every target ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// node-conformance FOLDER [--target host|cpu|accel|gpu] [--inputs run|exported|constant] [--shard I/N] [--only TEXT]...
+// node-conformance FOLDER [--target host|cpu|accel|gpu|opencl] [--inputs run|exported|constant] [--shard I/N] [--only TEXT]...
 //                  [--float-machine M] [--integer-machine M] [--schedule NAME]
 //
 // Runs the node tests in FOLDER as `tilewright run` would, on random places of a hash in N shards, and prints a line of JSON for each that
 // fails, then the counts. host: compiler/operators alone, no compiled code. Inputs are given when the network runs; `exported`: those
-// whose values decide shapes are constants, as exporters write them; `constant`: all but the first are. gpu: on the emulator of PTX; a test
-// that the GPU has no code for is counted, and no failure.
+// whose values decide shapes are constants, as exporters write them; `constant`: all but the first are. gpu: on the emulator of PTX; opencl: on
+// the first device. A test that these have no code for is counted, and no failure.
 // Exit status 1 if FOLDER holds no test.
 //===----------------------------------------------------------------------===//
 #include "compiler/operators/Elements.h"
 #include "compiler/operators/Evaluator.h"
 #include "runtime/Session.h"
+#include "runtime/opencl/OpenClNetwork.h"
 #include "tests/conformance/NodeTests.h"
 #include "tests/gpu/EmulatedNetwork.h"
 
@@ -119,14 +120,18 @@ std::vector<Value> runCompiled(const NodeTest &test, const std::vector<Value> &i
 /// What one test showed besides whether its values are right.
 struct Outcome {
   bool isOnAccelerator = false;
-  bool isRefused = false; ///< the GPU has no code for it
+  bool isRefused = false; ///< the target has no code for it
 };
 
-std::vector<Value> runOnGpu(const NodeTest &test, const std::vector<Value> &inputs, Outcome &outcome) {
+using Bytes = std::vector<std::vector<uint8_t>>; ///< of inputs or outputs
+
+/// On a target that has programs of whole networks: what `compile` makes of the model, by `execute`.
+template <typename Compile, typename Execute>
+std::vector<Value> runWhole(const NodeTest &test, const std::vector<Value> &inputs, Outcome &outcome, const Compile &compile,
+                            const Execute &execute) {
   runtime::NetworkOptions options;
   options.modelBytes = std::make_shared<const std::string>(test.model.SerializeAsString());
-  options.targets = {"gpu"};
-  std::vector<std::vector<uint8_t>> bytes;
+  Bytes bytes;
   outcome.isRefused = true;
   for (int i = 0; i < test.model.graph().input_size(); ++i) {
     if (!isTensor(inputs[size_t(i)]))
@@ -134,7 +139,7 @@ std::vector<Value> runOnGpu(const NodeTest &test, const std::vector<Value> &inpu
     options.import.shapes[test.model.graph().input(i).name()] = inputs[size_t(i)].tensor->shape;
     bytes.push_back(inputs[size_t(i)].tensor->bytes);
   }
-  runtime::StatusOr<gpu::Program> program = runtime::compileOnGpu(test.folder + "/model.onnx", options);
+  auto program = compile(test.folder + "/model.onnx", options);
   // A program for other types than the model's is one for other bytes, and one of less results was folded in part.
   if (!program || program->inputs.size() != bytes.size() || program->outputs.size() != test.outputs.size())
     return {};
@@ -143,11 +148,7 @@ std::vector<Value> runOnGpu(const NodeTest &test, const std::vector<Value> &inpu
       return {};
   outcome.isRefused = false;
   const std::vector<gpu::Tensor> results = program->outputs;
-  try {
-    bytes = test::EmulatedNetwork(std::move(*program)).run(bytes, 0, {});
-  } catch (const std::exception &error) {
-    throw operators::Error{error.what()};
-  }
+  bytes = execute(std::move(*program), bytes);
   std::vector<Value> outputs;
   for (size_t i = 0; i < bytes.size(); ++i) {
     frontend::HostTensor tensor;
@@ -161,13 +162,55 @@ std::vector<Value> runOnGpu(const NodeTest &test, const std::vector<Value> &inpu
   return outputs;
 }
 
+std::vector<Value> runOnGpu(const NodeTest &test, const std::vector<Value> &inputs, Outcome &outcome) {
+  return runWhole(
+      test, inputs, outcome, [](const std::string &model, auto &options) { return runtime::compileOnGpu(model, options); },
+      [](gpu::Program program, const Bytes &bytes) {
+        try {
+          return test::EmulatedNetwork(std::move(program)).run(bytes, 0, {});
+        } catch (const std::exception &error) {
+          throw operators::Error{error.what()};
+        }
+      });
+}
+
+std::vector<Value> runOnOpenCl(const NodeTest &test, const std::vector<Value> &inputs, Outcome &outcome) {
+  static const auto loader = runtime::opencl::Loader::open();
+  if (!loader) {
+    fprintf(stderr, "node-conformance: %s\n", loader.error().message.c_str());
+    exit(1);
+  }
+  auto demand = [](const runtime::Status &status) {
+    if (!status)
+      throw operators::Error{status.error().message};
+  };
+  return runWhole(
+      test, inputs, outcome, [](const std::string &model, auto &options) { return runtime::compileOnOpenCl(model, options); },
+      [&](tw::opencl::Program program, const Bytes &bytes) {
+        auto network = runtime::opencl::OpenClNetwork::load(std::move(program), *loader, (*loader)->devices().front());
+        if (!network)
+          throw operators::Error{network.error().message};
+        for (size_t i = 0; i < bytes.size(); ++i)
+          demand((*network)->setInput(i, bytes[i].data()));
+        if (auto seconds = (*network)->run(); !seconds)
+          throw operators::Error{seconds.error().message};
+        Bytes outputs;
+        for (const gpu::Tensor &tensor : (*network)->program().outputs) {
+          outputs.emplace_back(test::bytesOf(tensor));
+          demand((*network)->getOutput(outputs.size() - 1, outputs.back().data()));
+        }
+        return outputs;
+      });
+}
+
 std::string run(const std::string &name, const Arguments &arguments, Outcome &outcome) {
   try {
     NodeTest test = readTest(arguments.folder, name);
     std::vector<Value> inputs = bind(test, arguments.inputs);
-    std::vector<Value> outputs = arguments.target == "host"  ? runOnHost(test, inputs)
-                                 : arguments.target == "gpu" ? runOnGpu(test, inputs, outcome)
-                                                             : runCompiled(test, inputs, arguments, outcome.isOnAccelerator);
+    std::vector<Value> outputs = arguments.target == "host"     ? runOnHost(test, inputs)
+                                 : arguments.target == "gpu"    ? runOnGpu(test, inputs, outcome)
+                                 : arguments.target == "opencl" ? runOnOpenCl(test, inputs, outcome)
+                                                                : runCompiled(test, inputs, arguments, outcome.isOnAccelerator);
     if (outcome.isRefused)
       return "";
     if (outputs.size() != test.outputs.size())

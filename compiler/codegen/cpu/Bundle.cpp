@@ -51,7 +51,8 @@ std::string identifier(llvm::StringRef name, llvm::StringRef prefix) {
   return result;
 }
 
-/// C names of tensors, unlike one another, also as macros.
+} // namespace
+
 std::vector<std::string> argumentNames(llvm::ArrayRef<BundleTensor> tensors, llvm::StringRef prefix, llvm::StringSet<> &taken) {
   std::vector<std::string> names;
   for (const BundleTensor &tensor : tensors) {
@@ -64,7 +65,6 @@ std::vector<std::string> argumentNames(llvm::ArrayRef<BundleTensor> tensors, llv
   return names;
 }
 
-/// How C holds an element. Numbers that C has no type for are their bits.
 const char *cType(ElementKind kind) {
   switch (kind) {
   case ElementKind::F32:
@@ -94,16 +94,36 @@ const char *cType(ElementKind kind) {
   llvm_unreachable("every kind is handled");
 }
 
-int64_t elementsOf(const BundleTensor &tensor) {
-  int64_t count = 1;
-  for (int64_t extent : tensor.shape)
-    count *= extent;
-  return count;
-}
-
 //===----------------------------------------------------------------------===//
 // The header
 //===----------------------------------------------------------------------===//
+
+std::string commentText(const std::string &text) {
+  std::string result = printable(text);
+  for (const char *mark : {"*/", "/*"})
+    for (size_t at = 0; (at = result.find(mark, at)) != std::string::npos;)
+      result.insert(at + 1, " ");
+  return result;
+}
+
+std::string tensorLines(llvm::StringRef bundle, llvm::StringRef kind, const BundleTensor &tensor, llvm::StringRef name) {
+  std::string text, shape;
+  int64_t count = 1;
+  for (int64_t extent : tensor.shape) {
+    shape += (shape.empty() ? "" : ", ") + std::to_string(extent);
+    count *= extent;
+  }
+  const std::string macro = bundle.upper() + "_" + name.upper();
+  llvm::raw_string_ostream stream(text);
+  stream << "/* " << kind << " '" << commentText(tensor.name) << "': " << frontend::elementName(tensor.type) << " [" << shape
+         << "], row-major" << (tensor.note.empty() ? "" : "; " + tensor.note) << " */\n"
+         << "#define " << macro << "_COUNT " << count << " /* elements */\n";
+  for (auto [index, extent] : llvm::enumerate(tensor.shape))
+    stream << "#define " << macro << "_DIM" << index << " " << extent << "\n";
+  return text;
+}
+
+namespace {
 
 class HeaderWriter {
 public:
@@ -116,8 +136,6 @@ public:
   std::string write();
 
 private:
-  void tensor(llvm::StringRef kind, const BundleTensor &tensor, llvm::StringRef name);
-
   const BundlePlan &plan;
   const BundleOptions &options;
   const CpuMachine &machine;
@@ -127,26 +145,6 @@ private:
   std::vector<std::string> inputs, outputs;
 };
 
-/// Text from a model inside of a comment.
-std::string commentText(const std::string &text) {
-  std::string result = printable(text);
-  for (const char *mark : {"*/", "/*"})
-    for (size_t at = 0; (at = result.find(mark, at)) != std::string::npos;)
-      result.insert(at + 1, " ");
-  return result;
-}
-
-void HeaderWriter::tensor(llvm::StringRef kind, const BundleTensor &tensor, llvm::StringRef name) {
-  std::string shape;
-  for (int64_t extent : tensor.shape)
-    shape += (shape.empty() ? "" : ", ") + std::to_string(extent);
-  stream << "/* " << kind << " '" << commentText(tensor.name) << "': " << frontend::elementName(tensor.type) << " [" << shape
-         << "], row-major" << (tensor.note.empty() ? "" : "; " + tensor.note) << " */\n"
-         << "#define " << upper << "_" << name.upper() << "_COUNT " << elementsOf(tensor) << " /* elements */\n";
-  for (auto [index, extent] : llvm::enumerate(tensor.shape))
-    stream << "#define " << upper << "_" << name.upper() << "_DIM" << index << " " << extent << "\n";
-}
-
 std::string HeaderWriter::write() {
   const std::string &name = options.name;
   stream << "/* " << commentText(options.model) << " as a C library, made by tilewright.\n"
@@ -155,9 +153,9 @@ std::string HeaderWriter::write() {
          << "#ifndef " << upper << "_H\n#define " << upper << "_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n"
          << "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
   for (auto [spec, argument] : llvm::zip(options.inputs, inputs))
-    tensor("Input", spec, argument);
+    stream << tensorLines(options.name, "Input", spec, argument);
   for (auto [spec, argument] : llvm::zip(options.outputs, outputs))
-    tensor("Output", spec, argument);
+    stream << tensorLines(options.name, "Output", spec, argument);
   stream << "\n/* Memory that a run works in. Nothing has to be in it before, and nothing in it is needed after. */\n"
          << "#define " << upper << "_ARENA_BYTES " << plan.arenaBytes << "\n"
          << "#define " << upper << "_ARENA_ALIGNMENT " << bufferAlignment << "\n";

@@ -12,6 +12,7 @@
 #include "compiler/codegen/cpu/CpuMachine.h"
 #include "compiler/frontend/HostTensor.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <optional>
@@ -76,6 +77,17 @@ llvm::Expected<Bundle> writeBundle(BundlePlan plan,
 
 /// LLVM bitcode of bundle/BundleRun.c, for one of archNames().
 llvm::StringRef bundleRuntime(llvm::StringRef arch);
+
+// What every header for C programs is made of.
+
+/// C names of tensors, unlike one another and `taken`, also as macros.
+std::vector<std::string> argumentNames(llvm::ArrayRef<BundleTensor> tensors, llvm::StringRef prefix, llvm::StringSet<> &taken);
+/// How C holds an element. Numbers that C has no type for are their bits.
+const char *cType(frontend::ElementKind kind);
+/// Text from a model inside of a comment.
+std::string commentText(const std::string &text);
+/// What the header `bundle` says of one of its tensors. `kind`: "Input" or "Output".
+std::string tensorLines(llvm::StringRef bundle, llvm::StringRef kind, const BundleTensor &tensor, llvm::StringRef name);
 
 } // namespace tw::cpu
 

@@ -8,6 +8,7 @@
 #include "compiler/codegen/gpu/Contraction.h"
 #include "compiler/codegen/gpu/Elements.h"
 #include "compiler/codegen/gpu/Kernel.h"
+#include "compiler/codegen/gpu/Reductions.h"
 #include "compiler/codegen/gpu/TileKernel.h"
 #include "compiler/codegen/gpu/View.h"
 
@@ -129,9 +130,6 @@ private:
   bool mustLieInMemory(mlir::Value value, mlir::Value root);
   llvm::Error compileElements(mlir::Value root, Place to, const std::string &why);
   llvm::Error compileRowReduction(mlir::Value root, linalg::LinalgOp reduction, Place to);
-  /// The reductions of rows that `root` is made of, first those that others read, if a warp can have a row of the root and they need no
-  /// other; else empty.
-  llvm::SmallVector<linalg::LinalgOp> rowReductions(mlir::Value root);
   llvm::Error compileRows(mlir::Value root, llvm::ArrayRef<linalg::LinalgOp> reductions, Place to);
   /// False if the tensor cores do not do it; then `why` says why.
   llvm::Expected<bool> compileContraction(mlir::Value root, linalg::LinalgOp op, Place to, std::string &why);
@@ -282,48 +280,6 @@ GpuCompiler::plainLaunch(llvm::ArrayRef<mlir::Value> leaves, Place to, int64_t t
   return launch;
 }
 
-/// Whether whoever reads a tensor reads, for an element of its own, the element at the same place.
-bool isReadInPlace(mlir::Value value) {
-  return llvm::all_of(value.getUses(), [](mlir::OpOperand &use) {
-    auto reader = llvm::dyn_cast<linalg::LinalgOp>(use.getOwner());
-    return llvm::isa<func::ReturnOp>(use.getOwner()) || (reader && reader.getMatchingIndexingMap(&use).isIdentity());
-  });
-}
-
-/// The op that `value` is a reduction of, if each of its elements needs one element of the reduction, at the same place in row-major order.
-linalg::LinalgOp reductionBehind(mlir::Value value, bool isRoot = true) {
-  auto op = value.getDefiningOp<linalg::LinalgOp>();
-  if (!op)
-    return {};
-  if (op.getNumReductionLoops())
-    return isRoot || isReadInPlace(value) ? op : linalg::LinalgOp();
-  const auto result = llvm::cast<mlir::OpResult>(value);
-  if (!op.getMatchingIndexingMap(op.getDpsInitOperand(result.getResultNumber())).isIdentity())
-    return {};
-  linalg::LinalgOp found;
-  for (mlir::OpOperand *operand : op.getDpsInputOperands()) {
-    if (!llvm::isa<mlir::ShapedType>(operand->get().getType()))
-      continue;
-    if (!op.getMatchingIndexingMap(operand).isIdentity())
-      continue;
-    if (linalg::LinalgOp behind = reductionBehind(operand->get(), /*isRoot=*/false)) {
-      if (found && found != behind)
-        return {};
-      found = behind;
-    }
-  }
-  return found;
-}
-
-/// Of each of its results.
-int64_t termsOf(linalg::LinalgOp reduction) {
-  int64_t terms = 1;
-  for (auto [dim, size] : llvm::enumerate(reduction.getStaticLoopRanges()))
-    if (linalg::isReductionIterator(reduction.getIteratorTypesArray()[dim]))
-      terms *= size;
-  return terms;
-}
-
 /// Sums of a reduction that another op reads are kept, but for the one that the root is made of: it would be made again for each reader.
 bool GpuCompiler::mustLieInMemory(mlir::Value value, mlir::Value root) {
   auto op = value.getDefiningOp<linalg::LinalgOp>();
@@ -339,18 +295,6 @@ llvm::Error GpuCompiler::materialise(mlir::Value value) {
   places[value] = place;
   inMemory.insert(value);
   return llvm::Error::success();
-}
-
-/// The op that adds a term, if lanes can add up their parts with it.
-mlir::Operation *combinerOf(linalg::LinalgOp reduction) {
-  if (reduction->getNumResults() != 1)
-    return nullptr;
-  mlir::BlockArgument out = reduction.getRegionOutputArgs()[0];
-  mlir::Operation *combiner = reduction.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
-  const bool isKnown =
-      combiner &&
-      llvm::isa<mlir::arith::AddFOp, mlir::arith::AddIOp, mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(combiner);
-  return isKnown && llvm::is_contained(combiner->getOperands(), out) && out.hasOneUse() ? combiner : nullptr;
 }
 
 /// Threads that reduce together: one warp, or several, which then are a block and meet in shared memory.
@@ -407,53 +351,6 @@ Value *reduceByTeam(llvm::IRBuilder<> &b, Elements &elements, linalg::LinalgOp r
       })[0];
 }
 
-llvm::SmallVector<linalg::LinalgOp> GpuCompiler::rowReductions(mlir::Value root) {
-  llvm::ArrayRef<int64_t> shape = tensorOf(root).getShape();
-  llvm::SmallVector<linalg::LinalgOp> reductions;
-  if (shape.empty() || shape.back() < kWarp)
-    return reductions;
-  llvm::DenseSet<mlir::Operation *> seen;
-  std::function<bool(mlir::Value)> visit = [&](mlir::Value value) {
-    mlir::Operation *op = value.getDefiningOp();
-    if (!op || inMemory.contains(value) || llvm::isa<mlir::arith::ConstantOp, mlir::tensor::EmptyOp, linalg::FillOp>(op) ||
-        !seen.insert(op).second)
-      return true;
-    auto generic = llvm::dyn_cast<linalg::LinalgOp>(op);
-    if (!generic || generic.getStaticLoopRanges() != llvm::SmallVector<int64_t>(shape) || generic->getNumResults() != 1)
-      return false;
-    const unsigned rank = unsigned(shape.size());
-    auto isRow = [&](mlir::AffineMap map) {
-      if (map.getNumResults() != rank - 1)
-        return false;
-      for (unsigned i = 0; i + 1 < rank; ++i)
-        if (map.getResult(i) != mlir::getAffineDimExpr(i, map.getContext()))
-          return false;
-      return true;
-    };
-    mlir::AffineMap out = generic.getMatchingIndexingMap(generic.getDpsInitOperand(0));
-    if (generic.getNumReductionLoops() ? !isRow(out) || !combinerOf(generic) : !out.isIdentity())
-      return false;
-    for (mlir::OpOperand *operand : generic.getDpsInputOperands()) {
-      if (!llvm::isa<mlir::ShapedType>(operand->get().getType()))
-        continue;
-      auto inner = operand->get().getDefiningOp<linalg::LinalgOp>();
-      const bool isReduced = inner && inner.getNumReductionLoops() && !inMemory.contains(operand->get());
-      mlir::AffineMap map = generic.getMatchingIndexingMap(operand);
-      if ((isReduced && !isRow(map)) ||
-          (inner && !isReduced && !inMemory.contains(operand->get()) && !llvm::isa<linalg::FillOp>(*inner) &&
-           !map.isIdentity()) ||
-          !visit(operand->get()))
-        return false;
-    }
-    if (generic.getNumReductionLoops())
-      reductions.push_back(generic);
-    return true;
-  };
-  if (!visit(root) || llvm::is_contained(reductions, root.getDefiningOp<linalg::LinalgOp>()))
-    reductions.clear();
-  return reductions;
-}
-
 /// A warp for each row: softmax and layer normalisation in one kernel.
 llvm::Error GpuCompiler::compileRows(mlir::Value root, llvm::ArrayRef<linalg::LinalgOp> reductions, Place to) {
   llvm::SetVector<mlir::Value> leaves;
@@ -494,7 +391,7 @@ llvm::Error GpuCompiler::compileRows(mlir::Value root, llvm::ArrayRef<linalg::Li
 }
 
 llvm::Error GpuCompiler::compileRoot(mlir::Value root, Place to) {
-  if (llvm::SmallVector<linalg::LinalgOp> reductions = rowReductions(root); !reductions.empty())
+  if (llvm::SmallVector<linalg::LinalgOp> reductions = rowReductions(root, inMemory, kWarp); !reductions.empty())
     return compileRows(root, reductions, to);
   // Reductions inside, first those that others read.
   std::function<llvm::Error(mlir::Value)> visit = [&](mlir::Value value) -> llvm::Error {

@@ -34,6 +34,15 @@ public:
   std::string reasonAgainst(Operation *op) const override;
 };
 
+class OpenClTarget : public KernelTarget {
+public:
+  StringRef name() const override { return kOpenClTarget; }
+  std::string reasonAgainst(Operation *op) const override {
+    auto fallback = dyn_cast<FallbackOp>(op);
+    return fallback ? fallback.getReason().str() : "";
+  }
+};
+
 /// Of what the accelerator has no engine for.
 constexpr llvm::StringLiteral kNoSuchOperator = "the accelerator has no such operator";
 
@@ -128,5 +137,7 @@ std::shared_ptr<const KernelTarget> makeArrayTarget(ArrayMachine machine) {
 std::shared_ptr<const KernelTarget> makeCpuTarget() { return std::make_shared<CpuTarget>(); }
 
 std::shared_ptr<const KernelTarget> makeGpuTarget() { return std::make_shared<GpuTarget>(); }
+
+std::shared_ptr<const KernelTarget> makeOpenClTarget() { return std::make_shared<OpenClTarget>(); }
 
 } // namespace tw::graph

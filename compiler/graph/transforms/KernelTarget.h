@@ -31,6 +31,7 @@ inline constexpr llvm::StringLiteral kEvaluatedAttr = "tilewright.evaluated";
 inline constexpr llvm::StringLiteral kAccelTarget = "accel";
 inline constexpr llvm::StringLiteral kCpuTarget = "cpu";
 inline constexpr llvm::StringLiteral kGpuTarget = "gpu";
+inline constexpr llvm::StringLiteral kOpenClTarget = "opencl";
 
 /// Whether `kernel` is for the target of this name. A function without kTargetAttr is for any.
 bool isFor(mlir::func::FuncOp kernel, llvm::StringRef target);
@@ -70,6 +71,8 @@ std::shared_ptr<const KernelTarget> makeArrayTarget(ArrayMachine machine);
 std::shared_ptr<const KernelTarget> makeCpuTarget();
 /// The GPU, which takes every op that lowers to linalg.
 std::shared_ptr<const KernelTarget> makeGpuTarget();
+/// A device of OpenCL, which takes every op that lowers to linalg.
+std::shared_ptr<const KernelTarget> makeOpenClTarget();
 
 } // namespace tw::graph
 

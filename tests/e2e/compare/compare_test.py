@@ -172,7 +172,7 @@ class TargetTest(CompareCase):
     def test_what_is_refused(self):
         kernel = "gemm:8x8x8:fp32"
         self.refuses(kernel, message=["target accel needs a machine", "--hw", "--targets cpu"])
-        self.refuses(kernel, "--targets", "cpu,npu", message="--targets: 'npu' is none of accel, cpu, gpu")
+        self.refuses(kernel, "--targets", "cpu,npu", message="--targets: 'npu' is none of accel, cpu, gpu, opencl")
         self.refuses(kernel, "--targets", "cpu", "--hw", "tiny_8x8", message="--hw is for target accel, which --targets leaves out")
         if not pathlib.Path("/proc/driver/nvidia").exists():
             self.assertIn("target gpu is not measured: no GPU here", self.compare(kernel, "--targets", "gpu", status=1)[1])

@@ -1,17 +1,16 @@
-//===- GpuDevice.cpp - A GPU as a device ----------------------------------===//
+//===- NetworkDevice.cpp - A network in a device's memory -----------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "runtime/gpu/GpuDevice.h"
+#include "runtime/NetworkDevice.h"
 
 using namespace tw;
 using namespace tw::runtime;
-using namespace tw::runtime::gpu;
 
 namespace {
 
-class GpuDevice : public Device {
+class NetworkDevice : public Device {
 public:
-  GpuDevice(std::unique_ptr<GpuNetwork> network, std::vector<TensorSpec> inputs, std::vector<TensorSpec> outputs)
+  NetworkDevice(std::unique_ptr<DeviceNetwork> network, std::vector<TensorSpec> inputs, std::vector<TensorSpec> outputs)
       : network(std::move(network)), inputSpecs(std::move(inputs)), outputSpecs(std::move(outputs)) {}
 
   const std::vector<TensorSpec> &inputs() const override { return inputSpecs; }
@@ -38,13 +37,13 @@ public:
   }
 
 private:
-  std::unique_ptr<GpuNetwork> network;
+  std::unique_ptr<DeviceNetwork> network;
   std::vector<TensorSpec> inputSpecs, outputSpecs;
 };
 
 } // namespace
 
-std::unique_ptr<Device> runtime::gpu::makeGpuDevice(std::unique_ptr<GpuNetwork> network, std::vector<TensorSpec> inputs,
-                                                    std::vector<TensorSpec> outputs) {
-  return std::make_unique<GpuDevice>(std::move(network), std::move(inputs), std::move(outputs));
+std::unique_ptr<Device> runtime::makeNetworkDevice(std::unique_ptr<DeviceNetwork> network, std::vector<TensorSpec> inputs,
+                                                   std::vector<TensorSpec> outputs) {
+  return std::make_unique<NetworkDevice>(std::move(network), std::move(inputs), std::move(outputs));
 }
