@@ -1127,6 +1127,7 @@ StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const
   StatusOr<Module> module = lowerForHost(model, asked);
   if (!module)
     return module.error();
+  module->options.gpuArchitecture = options.gpuArchitecture;
   module->options.keepsGpuLlvm = keepsLlvm;
   llvm::Expected<pipeline::Artefact> artefact = module->options.targets.front()->compile(*module->module, module->options);
   if (!artefact)

@@ -19,7 +19,7 @@ namespace {
 
 struct CompileArguments {
   ModelArguments model;
-  std::string target = "accel", phase, output, name, weights, phaseFolder, report;
+  std::string target = "accel", phase, output, name, weights, phaseFolder, report, gpu;
   std::vector<std::string> printedPhases;
   bool isVerbose = false;
 };
@@ -196,7 +196,9 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
   if (std::filesystem::path(options.schedule).extension() == ".mlir")
     return userError("--schedule " + options.schedule + " is for --target accel: code for a GPU has no such choices");
   if (!options.machine.empty())
-    return userError("--hw is for --target accel: code for a GPU is for sm_90a");
+    return userError("--hw is for --target accel: --gpu names the architecture of --target gpu");
+  options.gpuArchitecture = arguments.gpu == nameOf(tw::gpu::Architecture::Sm80) ? tw::gpu::Architecture::Sm80
+                                                                                 : tw::gpu::Architecture::Sm90a;
   const std::string &phase = arguments.phase;
   if (phase == "import" || phase == "graph" || phase == "linalg") {
     options.targets = {"gpu"};
@@ -263,6 +265,8 @@ Status compile(const CompileArguments &arguments) {
   for (const auto &[option, isGiven] : onlyAccelerator)
     if (isGiven && arguments.target != "accel")
       return userError(std::string(option) + " is for --target accel");
+  if (arguments.target != "gpu" && !arguments.gpu.empty())
+    return userError("--gpu is for --target gpu");
   if (arguments.target != "gpu" && (arguments.isVerbose || !arguments.report.empty()))
     return userError(std::string(arguments.isVerbose ? "--verbose" : "--json") + " is for --target gpu");
   if (arguments.target == "cpu")
@@ -318,6 +322,10 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
       ->check(CLI::IsMember(emitNames()));
   command->add_option("--arch", arguments->model.network.processor.arch, "--target cpu: architecture, if not this processor's")
       ->check(CLI::IsMember(cpu::archNames()));
+  command
+      ->add_option("--gpu", arguments->gpu,
+                   "--target gpu: architecture; sm_80: Ampere and later, sm_90a (default): Hopper alone, and faster there")
+      ->check(CLI::IsMember({nameOf(tw::gpu::Architecture::Sm80), nameOf(tw::gpu::Architecture::Sm90a)}));
   command->add_option("--name", arguments->name, "--target cpu: what files and symbols begin with; default: MODEL");
   command
       ->add_option("--weights", arguments->weights,

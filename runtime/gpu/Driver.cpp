@@ -32,6 +32,7 @@ struct LaunchConfig {
 constexpr int kClusterDimension = 4, kProgrammaticSerialization = 6;  // CUlaunchAttributeID
 constexpr int kLocalBytes = 3, kRegisters = 4, kMaxDynamicShared = 8; // CUfunction_attribute
 constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;        // CUdevice_attribute
+constexpr int kMostShared = 97;                                       // of a block that asks for it
 constexpr int kErrorLog = 5, kErrorLogBytes = 6, kInputPtx = 1;       // CUjit_option, CUjitInputType
 constexpr int kThreadLocalCapture = 1;                                // CUstreamCaptureMode
 constexpr int kNoInterleave = 0, kPromote256 = 3, kZeros = 0;         // of tensor maps
@@ -64,6 +65,7 @@ public:
   int computeCapability() const override { return capability; }
   int driverVersion() const override { return version; }
   int multiprocessors() const override { return processors; }
+  uint32_t sharedBytes() const override { return uint32_t(mostShared); }
 
   StatusOr<uint64_t> allocate(uint64_t bytes) override {
     uint64_t memory = 0;
@@ -106,7 +108,7 @@ private:
 
   void *library = nullptr;
   std::string missing, deviceName;
-  int capability = 0, version = 0, processors = 0;
+  int capability = 0, version = 0, processors = 0, mostShared = 0;
   Handle context = nullptr, stream = nullptr, begin = nullptr, end = nullptr;
 
   Result (*init)(unsigned) = nullptr;
@@ -183,10 +185,8 @@ Status CudaDriver::initialise() {
   getAttribute(&major, kMajor, device);
   getAttribute(&minor, kMinor, device);
   getAttribute(&processors, kMultiprocessors, device);
+  getAttribute(&mostShared, kMostShared, device);
   capability = major * 10 + minor;
-  if (capability != 90)
-    return userError("no GPU here that the compiler has code for: " + deviceName + " is sm_" + std::to_string(capability) +
-                     ", but kernels are for sm_90a");
   if (Status status = check(retainContext(&context, device), "making a context"); !status)
     return status;
   if (Status status = check(setContext(context), "making a context"); !status)

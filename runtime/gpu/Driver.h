@@ -38,6 +38,7 @@ public:
   virtual int computeCapability() const = 0; ///< 90: 9.0
   virtual int driverVersion() const = 0;
   virtual int multiprocessors() const = 0;
+  virtual uint32_t sharedBytes() const = 0; ///< that a block may have
 
   /// Device memory; null is an error.
   virtual StatusOr<uint64_t> allocate(uint64_t bytes) = 0;

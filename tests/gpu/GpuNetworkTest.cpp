@@ -27,6 +27,7 @@ struct Case {
   graph::Math math = graph::Math::Exact;
   test::Tolerance tolerance = test::kSingle;
   bool isFile = false; ///< the text is the name of a model
+  gpu::Architecture architecture = gpu::Architecture::Sm90a;
 };
 
 using test::kBfloat, test::kHalf, test::kInteger, test::kTfloat;
@@ -166,7 +167,7 @@ const Case kCases[] = {
 })"},
 };
 
-/// And those of bfloat16 with float16 in its place.
+/// And those of bfloat16 with float16 in its place, and all for both architectures.
 std::vector<Case> allCases() {
   std::vector<Case> cases(std::begin(kCases), std::end(kCases));
   for (const Case &each : kCases)
@@ -175,6 +176,12 @@ std::vector<Case> allCases() {
                 std::regex_replace(each.text, std::regex("xbf16"), "xf16"), each.math, kHalf};
       cases.push_back(half);
     }
+  for (size_t i = 0, count = cases.size(); i < count; ++i) {
+    Case ampere = cases[i];
+    ampere.name += "_sm_80";
+    ampere.architecture = gpu::Architecture::Sm80;
+    cases.push_back(ampere);
+  }
   return cases;
 }
 
@@ -188,6 +195,7 @@ protected:
     }
     runtime::NetworkOptions options;
     options.math = GetParam().math;
+    options.gpuArchitecture = GetParam().architecture;
     auto compiled = runtime::compileOnGpu(path, options);
     ASSERT_TRUE(compiled) << compiled.error().message;
     program = std::move(*compiled);

@@ -75,7 +75,7 @@ class GpuTest(CliTest):
         self.assertIn("define void @kernel(", text)
 
     def test_what_is_for_other_targets_is_refused(self):
-        for options, message in [(["--hw", "tiny_8x8"], "--hw is for --target accel: code for a GPU is for sm_90a"),
+        for options, message in [(["--hw", "tiny_8x8"], "--hw is for --target accel: --gpu names the architecture of --target gpu"),
                                  (["--emit", "isa"], "--emit is 'isa' but --target gpu has import, graph, linalg, llvm and ptx"),
                                  (["--emit", "asm"], "--emit asm is for --target cpu"), (["--name", "x"], "--name is for --target cpu")]:
             self.fails("compile", "net.mlir", "--target", "gpu", *options, message=message)
