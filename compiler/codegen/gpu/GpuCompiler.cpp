@@ -1112,7 +1112,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     auto strided = [&](std::optional<StridedMatrices> matrices, int64_t lines, int64_t width) {
       if (!matrices)
         matrices.emplace(StridedMatrices{width, lines, width, {}});
-      if (matrices->batch.empty())
+      if (matrices->batch.empty() && contraction.batches > 1)
         matrices->batch = {{contraction.batches, matrices->rows * matrices->rowStride}};
       [[maybe_unused]] const bool splits = splitBatch(*matrices, contraction.batches / heads, heads);
       assert(splits && "operands whose batches cannot be split are copied");
