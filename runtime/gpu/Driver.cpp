@@ -13,6 +13,23 @@ using namespace tw;
 using namespace tw::runtime;
 using namespace tw::runtime::gpu;
 
+int gpu::tensorMapType(tw::gpu::Element element) {
+  switch (element) {
+  case tw::gpu::Element::F32:
+    return 7;
+  case tw::gpu::Element::Bf16:
+    return 9;
+  case tw::gpu::Element::F16:
+    return 6;
+  case tw::gpu::Element::I32:
+    return 3;
+  default:
+    return 0; // bytes
+  }
+}
+
+int gpu::tensorMapSwizzle(unsigned bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : 1; }
+
 namespace {
 
 using Result = int; ///< CUresult, 0 is success
@@ -36,21 +53,6 @@ constexpr int kMostShared = 97;                                       // of a bl
 constexpr int kErrorLog = 5, kErrorLogBytes = 6, kInputPtx = 1;       // CUjit_option, CUjitInputType
 constexpr int kThreadLocalCapture = 1;                                // CUstreamCaptureMode
 constexpr int kNoInterleave = 0, kPromote256 = 3, kZeros = 0;         // of tensor maps
-
-int dataType(tw::gpu::Element element) {
-  switch (element) {
-  case tw::gpu::Element::F32:
-    return 7;
-  case tw::gpu::Element::Bf16:
-    return 9;
-  case tw::gpu::Element::F16:
-    return 6;
-  case tw::gpu::Element::I32:
-    return 3;
-  default:
-    return 0; // bytes
-  }
-}
 
 class CudaDriver : public Driver {
 public:
@@ -239,14 +241,14 @@ StatusOr<Function> CudaDriver::load(const std::vector<uint8_t> &machineCode, con
 
 StatusOr<EncodedMap> CudaDriver::encode(const tw::gpu::TensorMap &map, uint64_t address) {
   EncodedMap encoded;
-  const int swizzle = map.swizzleBytes == 128 ? 3 : map.swizzleBytes == 64 ? 2 : 1;
+  const int swizzle = tensorMapSwizzle(map.swizzleBytes), type = tensorMapType(map.element);
   const unsigned rank = unsigned(map.dims.size());
   void *at = reinterpret_cast<void *>(address);
   const Result result =
-      map.isIm2col() ? encodeIm2col(&encoded, dataType(map.element), rank, at, map.dims.data(), map.strides.data(),
+      map.isIm2col() ? encodeIm2col(&encoded, type, rank, at, map.dims.data(), map.strides.data(),
                                     map.lower.data(), map.upper.data(), map.channels, map.pixels, map.elementStrides.data(),
                                     kNoInterleave, swizzle, kPromote256, kZeros)
-                     : encodeTiled(&encoded, dataType(map.element), rank, at, map.dims.data(), map.strides.data(),
+                     : encodeTiled(&encoded, type, rank, at, map.dims.data(), map.strides.data(),
                                    map.box.data(), map.elementStrides.data(), kNoInterleave, swizzle, kPromote256, kZeros);
   if (Status status = check(result, "encoding a tensor map"); !status)
     return internalError(status.error().message);

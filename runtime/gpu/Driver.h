@@ -28,6 +28,10 @@ struct alignas(64) EncodedMap {
   uint8_t bytes[128];
 };
 
+/// How cuTensorMapEncode... calls a type, and a swizzle of so many bytes.
+int tensorMapType(tw::gpu::Element element);
+int tensorMapSwizzle(unsigned bytes);
+
 class Driver {
 public:
   /// Errors: "no GPU here: ..." where there is no driver or no device.

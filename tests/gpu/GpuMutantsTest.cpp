@@ -147,13 +147,13 @@ const Subject kSubjects[] = {
 })",
      "64x64", 4, 0, 0, gpu::Architecture::Sm80},
     // Windows of an image, and a residual-free epilogue.
-    {"mma_pixels", R"(func.func @main(%x: tensor<1x56x9x8xbf16>) -> tensor<1x40x9x8xbf16> {
+    {"mma_pixels", R"(func.func @main(%x: tensor<1x56x9x8xbf16>) -> tensor<1x56x9x8xbf16> {
   %a = graph.cast %x : (tensor<1x56x9x8xbf16>) -> tensor<1x56x9x8xf32>
-  %w = graph.constant dense<0.0> : tensor<40x56x3x3xf32>
-  %b = graph.constant dense<0.0> : tensor<40xf32>
-  %y = graph.conv %a, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nchw"} : (tensor<1x56x9x8xf32>, tensor<40x56x3x3xf32>, tensor<40xf32>) -> tensor<1x40x9x8xf32>
-  %o = graph.cast %y : (tensor<1x40x9x8xf32>) -> tensor<1x40x9x8xbf16>
-  return %o : tensor<1x40x9x8xbf16>
+  %w = graph.constant dense<0.0> : tensor<56x56x3x3xf32>
+  %b = graph.constant dense<0.0> : tensor<56xf32>
+  %y = graph.conv %a, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nchw"} : (tensor<1x56x9x8xf32>, tensor<56x56x3x3xf32>, tensor<56xf32>) -> tensor<1x56x9x8xf32>
+  %o = graph.cast %y : (tensor<1x56x9x8xf32>) -> tensor<1x56x9x8xbf16>
+  return %o : tensor<1x56x9x8xbf16>
 })",
      "128x64", 4, 0, 0, gpu::Architecture::Sm80},
     // Products of computed matrices, B as it lies, and a k that two blocks share.
