@@ -200,7 +200,7 @@ StatusOr<std::string> machineCodeOf(const std::string &ptx, tw::gpu::Architectur
   const std::optional<llvm::StringRef> redirects[] = {std::nullopt, paths[2].str(), paths[2].str()};
   const int status =
       llvm::sys::ExecuteAndWait(*program, {*program, target, paths[0], "-o", paths[1]}, std::nullopt, redirects);
-  auto contents = [](const llvm::SmallString<128> &path) {
+  auto contents = [](llvm::SmallString<128> &path) {
     std::ifstream file(path.c_str(), std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(file), {});
   };

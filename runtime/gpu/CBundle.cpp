@@ -168,8 +168,8 @@ std::string loaderText(const Program &program, const std::string &name) {
     kernels += "  {\"" + program.kernels[i].name + "\", " + std::to_string(i) + ", " + std::to_string(shared[i]) + "},\n";
   for (uint32_t i : mapsUsed) {
     const TensorMap &map = program.maps[i];
-    maps += "  {" + std::to_string(gpu::tensorMapType(map.element)) + ", " + std::to_string(map.dims.size()) + ", " +
-            std::to_string(gpu::tensorMapSwizzle(map.swizzleBytes)) + ", " + std::to_string(int(map.place.isConstant)) + ", " +
+    maps += "  {" + std::to_string(runtime::gpu::tensorMapType(map.element)) + ", " + std::to_string(map.dims.size()) + ", " +
+            std::to_string(runtime::gpu::tensorMapSwizzle(map.swizzleBytes)) + ", " + std::to_string(int(map.place.isConstant)) + ", " +
             std::to_string(map.place.offset) + ", " + list(map.dims) + ", " + list(map.strides) + ", " + list(map.box) + ", " +
             list(map.elementStrides) + ", " + list(map.lower) + ", " + list(map.upper) + ", " + std::to_string(map.channels) +
             ", " + std::to_string(map.pixels) + "},\n";
@@ -220,6 +220,6 @@ std::string loaderText(const Program &program, const std::string &name) {
 
 } // namespace
 
-gpu::CBundle gpu::toC(const Program &program, const std::string &name, const std::string &model) {
+runtime::gpu::CBundle runtime::gpu::toC(const Program &program, const std::string &name, const std::string &model) {
   return {headerText(program, name, model), loaderText(program, name)};
 }

@@ -13,7 +13,7 @@ using namespace tw;
 using namespace tw::runtime;
 using namespace tw::runtime::gpu;
 
-int gpu::tensorMapType(tw::gpu::Element element) {
+int runtime::gpu::tensorMapType(tw::gpu::Element element) {
   switch (element) {
   case tw::gpu::Element::F32:
     return 7;
@@ -28,7 +28,7 @@ int gpu::tensorMapType(tw::gpu::Element element) {
   }
 }
 
-int gpu::tensorMapSwizzle(unsigned bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : 1; }
+int runtime::gpu::tensorMapSwizzle(unsigned bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : 1; }
 
 namespace {
 

@@ -593,7 +593,7 @@ llvm::Error GpuCompiler::compileRowReduction(mlir::Value root, linalg::LinalgOp 
   return llvm::Error::success();
 }
 
-/// B as the tile kernel reads it: [columns][depth], in the order of depthDims, the last `innerDims` of which together take `innermost`
+/// B as the tile kernel reads it: [columns][depth] of each group, in the order of depthDims, the last `innerDims` of which together take `innermost`
 /// elements of each `group` of the outer ones: what is left of them is 0. `permutes`: columns as TileKernel::permutesColumns wants them.
 std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned innerDims, int64_t group, int64_t innermost,
                                    bool permutes) {
@@ -626,13 +626,17 @@ std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned inne
   }
   const int64_t outer = contraction.depth / inner, columnStride = strideOf(contraction.columnDim);
   const int64_t groups = int64_t(llvm::divideCeil(outer, group));
-  std::vector<uint8_t> result(size_t(contraction.columns * groups * innermost * size), 0);
-  for (int64_t column = 0; column < contraction.columns; ++column)
+  const int64_t batchStride = contraction.groups > 1 ? strideOf(contraction.batchDims[0]) : 0;
+  std::vector<uint8_t> result(size_t(contraction.groups * contraction.columns * groups * innermost * size), 0);
+  for (int64_t line = 0; line < contraction.groups * contraction.columns; ++line) {
+    const int64_t column = line % contraction.columns;
+    const int64_t first = line / contraction.columns * batchStride +
+                          (permutes ? bytePosition(unsigned(column)) : column) * columnStride;
     for (int64_t k = 0; k < contraction.depth; ++k)
       std::memcpy(
-          result.data() + ((column * groups + k / inner / group) * innermost + k / inner % group * inner + k % inner) * size,
-          source.data() + ((permutes ? bytePosition(unsigned(column)) : column) * columnStride + offsets[size_t(k)]) * size,
-          size);
+          result.data() + ((line * groups + k / inner / group) * innermost + k / inner % group * inner + k % inner) * size,
+          source.data() + (first + offsets[size_t(k)]) * size, size);
+  }
   return result;
 }
 
@@ -929,16 +933,17 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   const Element out = *elementOf(type.getElementType());
   if (out != Element::F32 && out != Element::Bf16 && out != Element::F16 && out != Element::I32 && out != Element::I8)
     return no(llvm::Twine("its result is ") + nameOf(out));
-  if (isHopper() && contraction.columns % 2)
+  if (isHopper() && contraction.columns % 2 && contraction.groups == 1)
     return no("an odd number of columns");
   if (contraction.batches * contraction.rows * contraction.columns > INT32_MAX)
     return no("more elements than 31 bits count");
   std::optional<Contraction::Window> window = contraction.window;
   int64_t innerDepth = op.getStaticLoopRanges()[contraction.depthDims.back()];
   if (window && window->filterHeight == 1 && window->filterWidth == 1 && window->strideHeight == 1 &&
-      window->strideWidth == 1 && window->outHeight == window->height && window->outWidth == window->width) {
+      window->strideWidth == 1 && window->outHeight == window->height && window->outWidth == window->width &&
+      contraction.groups == 1) {
     window.reset();
-  } else if (window && isHopper()) {
+  } else if (window && isHopper() && contraction.groups == 1) {
     const int64_t right = window->padLeft - (window->filterWidth - 1) * window->dilationWidth,
                   bottom = window->padTop - (window->filterHeight - 1) * window->dilationHeight;
     if (window->padLeft > 128 || window->padTop > 128 || right < -128 || bottom < -128)
@@ -946,16 +951,20 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     if (window->strideHeight > 8 || window->strideWidth > 8)
       return no("its strides are above 8");
   }
+  // The kernel of sm_80 has strides for the channels of a group.
+  const bool usesMma = !isHopper() || contraction.groups > 1;
+  if (contraction.groups > 1 && contraction.zeroPoint)
+    return no("groups and a zero point");
   // Few channels: the taps of a row become channels.
   unsigned innerDims = 1;
   int64_t rowGroup = 1;
-  const bool unfolds = window && window->filterWidth > 1 && (innerDepth * size % 16 || innerDepth <= kFewChannels) &&
+  const bool unfolds = window && contraction.groups == 1 && window->filterWidth > 1 && (innerDepth * size % 16 || innerDepth <= kFewChannels) &&
                        window->filterWidth * innerDepth <= depth;
   if (!unfolds && innerDepth * size % 16)
     return no("rows of its operands are no multiples of 16 bytes");
 
   auto constantB = contraction.b.getDefiningOp<mlir::arith::ConstantOp>();
-  if (constantB && contraction.batches > 1)
+  if (constantB && contraction.batches > 1 && contraction.groups == 1)
     constantB = nullptr;
   Place placeA;
   std::optional<StridedMatrices> matricesA, matricesB; // of operands that lie in another order
@@ -991,7 +1000,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   const int64_t columns = contraction.columns, rows = contraction.rows;
   const int64_t taps = window ? window->filterHeight * window->filterWidth : 1;
   const int64_t paddedInner = window ? int64_t(llvm::alignTo(innerDepth, uint64_t(depth))) : contraction.depth;
-  const bool permutes = isHopper() && out == Element::I8 && columns % 16 == 0 && constantB;
+  const bool permutes = !usesMma && out == Element::I8 && columns % 16 == 0 && constantB;
   Place placeB;
   bool columnsInner = false;
   int64_t depthB = taps * paddedInner;
@@ -1060,6 +1069,11 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   const Epilogue epilogue = [&](llvm::IRBuilder<> &b, const EpilogueInput &input) {
     const unsigned lanes = unsigned(input.sums.size());
     Value *row = input.row, *column = input.column;
+    if (contraction.groups > 1) { // which stand behind the pixel in the output
+      Value *perGroup = b.getInt32(uint32_t(contraction.rows));
+      row = b.CreateAdd(b.CreateMul(b.CreateURem(row, perGroup), b.getInt32(uint32_t(contraction.groups))),
+                        b.CreateUDiv(row, perGroup));
+    }
     ElementIndex index = delinearised(b, row, type.getShape().drop_back());
     index.dims.push_back(column);
     index.linear = b.CreateAdd(b.CreateMul(row, input.columns, "", true, true), column, "", true, true);
@@ -1093,7 +1107,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
         value = b.CreateSIToFP(value, b.getFloatTy());
     return results;
   };
-  if (!isHopper()) {
+  if (usesMma) {
     MmaKernel kernel;
     kernel.name = "kernel";
     kernel.in = contraction.element;
@@ -1118,9 +1132,15 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
       assert(splits && "operands whose batches cannot be split are copied");
       return *matrices;
     };
-    const StridedMatrices ofA = strided(matricesA, rows, window ? window->channels : contraction.depth),
-                          ofB = columnsInner ? strided(matricesB, depthB, columns) : strided(matricesB, columns, depthB),
-                          ofOut = strided(matricesOut, rows, columns);
+    StridedMatrices ofA = strided(matricesA, rows, window ? window->channels : contraction.depth),
+                    ofB = columnsInner ? strided(matricesB, depthB, columns) : strided(matricesB, columns, depthB),
+                    ofOut = strided(matricesOut, rows, columns);
+    if (contraction.groups > 1) {
+      ofA.rowStride = ofA.columns * contraction.groups;
+      ofA.batch = {{1, 0}, {contraction.groups, ofA.columns}};
+      ofOut.rowStride = columns * contraction.groups;
+      ofOut.batch = {{1, 0}, {contraction.groups, columns}};
+    }
     auto units = [&](int64_t elements) { return uint32_t(elements * size / 16); };
     llvm::SmallVector<uint32_t> numbers{uint32_t(contraction.batches),
                                         uint32_t(rows),
