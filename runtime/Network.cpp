@@ -1180,6 +1180,7 @@ StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const
   StatusOr<Module> module = lowerForHost(model, asked);
   if (!module)
     return module.error();
+  module->options.gpuArchitecture = options.gpuArchitecture;
   module->options.keepsGpuLlvm = keepsLlvm;
   return compileWhole<tw::gpu::Program>(model, *module, interface);
 }

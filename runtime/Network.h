@@ -8,6 +8,7 @@
 #define RUNTIME_NETWORK_H
 
 #include "compiler/codegen/cpu/CpuRequest.h"
+#include "compiler/codegen/gpu/Program.h"
 #include "compiler/cost/Bounds.h"
 #include "compiler/explore/Proposal.h"
 #include "compiler/frontend/ImportOptions.h"
@@ -79,6 +80,8 @@ struct NetworkOptions {
   bool fallsBack = true;
   /// What code for the CPU is for.
   cpu::CpuChoice processor;
+  /// What code for a GPU is for.
+  tw::gpu::Architecture gpuArchitecture = tw::gpu::Architecture::Sm90a;
   /// What may be changed of the network's numbers.
   graph::Math math = graph::Math::Exact;
   /// Names of targets, in order of preference. Empty: the accelerator before the CPU.

@@ -9,6 +9,7 @@
 
 #include "compiler/codegen/accel/Codegen.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
+#include "compiler/codegen/gpu/Program.h"
 #include "compiler/explore/Exploration.h"
 #include "compiler/explore/KnobChanges.h"
 #include "compiler/frontend/OnnxImport.h"
@@ -79,6 +80,7 @@ struct CompileOptions {
   /// A model with kernels for several targets is an error.
   bool oneProgram = false;
   PhaseHook afterPhase;      ///< may be null
+  gpu::Architecture gpuArchitecture = gpu::Architecture::Sm90a;
   bool keepsGpuLlvm = false; ///< gpu::GpuOptions::keepsLlvm
   /// Instructions that a program may have.
   uint64_t maxInstructions = accel::kMaxInstructions;

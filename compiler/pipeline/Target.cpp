@@ -123,6 +123,7 @@ public:
   llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &options) const override {
     gpu::GpuOptions gpuOptions;
     gpuOptions.math = options.math;
+    gpuOptions.architecture = options.gpuArchitecture;
     gpuOptions.keepsLlvm = options.keepsGpuLlvm;
     llvm::Expected<gpu::Program> program = gpu::compileForGpu(kernels, gpuOptions);
     if (!program)

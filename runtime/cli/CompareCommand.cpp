@@ -184,6 +184,9 @@ Status Contest::addCpu() {
 Status Contest::addGpu() {
   progress.show("compiling " + arguments.model.model + " for a GPU");
   runtime::NetworkInterface interface;
+  StatusOr<std::shared_ptr<runtime::gpu::Driver>> driver = runtime::gpu::Driver::open();
+  if (driver && !whyNot(options.gpuArchitecture, (*driver)->computeCapability()).empty())
+    options.gpuArchitecture = tw::gpu::Architecture::Sm80;
   StatusOr<tw::gpu::Program> program = runtime::compileOnGpu(arguments.model.model, options, &interface);
   progress.clear();
   if (!program)
@@ -193,7 +196,6 @@ Status Contest::addGpu() {
   rows.emplace_back();
   Row &row = rows.back();
   row.name = kGpu;
-  StatusOr<std::shared_ptr<runtime::gpu::Driver>> driver = runtime::gpu::Driver::open();
   if (!driver) {
     row.how = "not measured: " + driver.error().message;
     return {};

@@ -5,12 +5,18 @@
 #include "runtime/Explanation.h"
 #include "runtime/Files.h"
 #include "runtime/cli/Cli.h"
+#include "runtime/gpu/CBundle.h"
 #include "runtime/gpu/Choice.h"
 #include "runtime/gpu/GpuNetwork.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/Program.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 using namespace tw;
@@ -20,7 +26,7 @@ namespace {
 
 struct CompileArguments {
   ModelArguments model;
-  std::string target = "accel", phase, output, name, weights, phaseFolder, report;
+  std::string target = "accel", phase, output, name, weights, phaseFolder, report, gpu;
   std::vector<std::string> printedPhases;
   bool isVerbose = false;
 };
@@ -185,16 +191,43 @@ Status compileForCpu(const CompileArguments &arguments, runtime::NetworkOptions 
   return {};
 }
 
-/// Stages the files of a program.
-Status stage(runtime::FileSet &set, const std::string &folder, const runtime::gpu::ProgramFiles &files) {
+/// Machine code of PTX by the `ptxas` of PATH; empty where there is none.
+StatusOr<std::string> machineCodeOf(const std::string &ptx, tw::gpu::Architecture architecture) {
+  const llvm::ErrorOr<std::string> program = llvm::sys::findProgramByName("ptxas");
+  if (!program)
+    return std::string();
+  llvm::SmallString<128> paths[3]; // PTX, machine code, what ptxas says
+  for (auto [i, suffix] : {std::pair(0, "ptx"), {1, "cubin"}, {2, "txt"}})
+    if (std::error_code error = llvm::sys::fs::createTemporaryFile("tilewright", suffix, paths[i]))
+      return userError("cannot make a temporary file for ptxas: " + error.message());
+  const llvm::FileRemover removers[] = {llvm::FileRemover(paths[0]), llvm::FileRemover(paths[1]), llvm::FileRemover(paths[2])};
+  std::ofstream(paths[0].c_str(), std::ios::binary) << ptx;
+  const std::string target = std::string("-arch=") + nameOf(architecture);
+  const std::optional<llvm::StringRef> redirects[] = {std::nullopt, paths[2].str(), paths[2].str()};
+  const int status =
+      llvm::sys::ExecuteAndWait(*program, {*program, target, paths[0], "-o", paths[1]}, std::nullopt, redirects);
+  auto contents = [](llvm::SmallString<128> &path) {
+    std::ifstream file(path.c_str(), std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  if (status)
+    return userError(*program + " fails: " + contents(paths[2]));
+  return contents(paths[1]);
+}
+
+/// Stages the files of a program, and those for C programs, which begin with `name`.
+Status stage(runtime::FileSet &set, const std::string &folder, const runtime::gpu::ProgramFiles &files, const std::string &name,
+             const runtime::gpu::CBundle &bundle) {
   for (const std::string &path : {folder, folder + "/kernels"})
     if (Status status = set.addFolder(path); !status)
       return status;
   for (size_t i = 0; i < files.kernels.size(); ++i)
     if (Status status = set.add(folder + "/kernels/" + std::to_string(i) + ".ptx", files.kernels[i]); !status)
       return status;
-  if (Status status = set.add(folder + "/weights.bin", files.weights); !status)
-    return status;
+  for (const auto &[file, text] : {std::pair(name + ".h", &bundle.header), std::pair(name + ".c", &bundle.loader),
+                                   std::pair(std::string("weights.bin"), &files.weights)})
+    if (Status status = set.add(folder + "/" + file, *text); !status)
+      return status;
   return set.add(folder + "/program.json", files.json);
 }
 
@@ -202,18 +235,24 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
   if (std::filesystem::path(options.schedule).extension() == ".mlir")
     return userError("--schedule " + options.schedule + " is for --target accel: code for a GPU has no such choices");
   if (!options.machine.empty())
-    return userError("--hw is for --target accel: code for a GPU is for sm_90a");
+    return userError("--hw is for --target accel: --gpu names the architecture of --target gpu");
+  options.gpuArchitecture = arguments.gpu == nameOf(tw::gpu::Architecture::Sm80) ? tw::gpu::Architecture::Sm80
+                                                                                 : tw::gpu::Architecture::Sm90a;
   const std::string &phase = arguments.phase;
   if (phase == "import" || phase == "graph" || phase == "linalg" || phase == kFusion) {
     options.targets = {"gpu"};
     return emit(arguments, options);
   }
   const bool isText = phase == kPtx || phase == kLlvm;
+  const std::string stem = runtime::fileStem(arguments.model.model);
+  const std::string name = cpu::cIdentifier(arguments.name.empty() ? stem : arguments.name);
+  if (!arguments.name.empty() && name != arguments.name)
+    return userError("--name is '" + arguments.name + "' but must be a C identifier that is no keyword, like " + name);
   if (!phase.empty() && !isText)
     return userError("--emit is '" + phase + "' but --target gpu has import, graph, linalg, fusion, llvm and ptx");
   const std::string output = !arguments.output.empty() ? arguments.output
                              : isText                  ? "-"
-                                                       : runtime::fileStem(arguments.model.model) + ".gpu";
+                                                       : stem + ".gpu";
   if (isText && (arguments.isVerbose || !arguments.report.empty()))
     return userError("--json and --verbose are for the folder of --target gpu, without --emit");
   if (isText) {
@@ -223,7 +262,7 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
     return userError("-o is '-' but must be a folder: --target gpu writes several files (--emit writes one)");
   } else {
     runtime::FileSet probe;
-    if (Status status = stage(probe, output, {}); !status)
+    if (Status status = stage(probe, output, {}, name, {}); !status)
       return status;
     if (!arguments.report.empty())
       if (Status status = probe.add(arguments.report, ""); !status)
@@ -242,15 +281,29 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
   const std::vector<std::string> earlier = runtime::gpu::kernelFilesOf(output);
   runtime::FileSet files;
   const runtime::gpu::ProgramFiles written = runtime::gpu::toFiles(*program);
-  if (Status status = stage(files, output, written); !status)
+  if (Status status = stage(files, output, written, name, runtime::gpu::toC(*program, name, arguments.model.model)); !status)
     return status;
   if (!arguments.report.empty())
     if (Status status = files.add(arguments.report, runtime::gpu::reportJson(*program, {})); !status)
       return status;
+  std::vector<bool> hasCode;
+  for (size_t i = 0; i < written.kernels.size(); ++i) {
+    StatusOr<std::string> code = machineCodeOf(written.kernels[i], program->architecture);
+    if (!code)
+      return code.error();
+    hasCode.push_back(!code->empty());
+    if (!code->empty())
+      if (Status status = files.add(output + "/kernels/" + std::to_string(i) + ".cubin", *code); !status)
+        return status;
+  }
+  std::error_code ignored; // a kernel that is left over is in nobody's way
+  // But its machine code would be loaded in place of the new kernel.
+  for (size_t i = 0; i < std::max(earlier.size(), hasCode.size()); ++i)
+    if (i >= hasCode.size() || !hasCode[i])
+      std::filesystem::remove(output + "/kernels/" + std::to_string(i) + ".cubin", ignored);
   if (Status status = files.commit(); !status)
     return status;
   const std::vector<std::string> now = runtime::gpu::kernelFilesOf(output);
-  std::error_code ignored; // a kernel that is left over is in nobody's way
   for (const std::string &file : earlier)
     if (std::find(now.begin(), now.end(), file) == now.end())
       std::filesystem::remove(output + "/" + file, ignored);
@@ -325,6 +378,8 @@ Status compile(const CompileArguments &arguments) {
   for (const auto &[option, isGiven] : onlyAccelerator)
     if (isGiven && arguments.target != "accel")
       return userError(std::string(option) + " is for --target accel");
+  if (arguments.target != "gpu" && !arguments.gpu.empty())
+    return userError("--gpu is for --target gpu");
   if (arguments.target != "gpu" && (arguments.isVerbose || !arguments.report.empty()))
     return userError(std::string(arguments.isVerbose ? "--verbose" : "--json") + " is for --target gpu");
   if (arguments.target == "cpu")
@@ -339,8 +394,8 @@ Status compile(const CompileArguments &arguments) {
   if (arguments.target == "opencl" && arguments.phase != "asm" && arguments.phase != "obj" && arguments.phase != kPtx &&
       arguments.phase != kLlvm)
     return compileForOpenCl(arguments, *options);
-  if (!arguments.name.empty())
-    return userError("--name is for --target cpu and opencl");
+  if (!arguments.name.empty() && arguments.target != "gpu")
+    return userError("--name is for --target cpu, gpu or opencl");
   if (arguments.target == "gpu" && arguments.phase != "asm" && arguments.phase != "obj")
     return compileForGpu(arguments, *options);
   for (const auto &[name, text] : bundleTexts())
@@ -387,7 +442,11 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
       ->check(CLI::IsMember(emitNames()));
   command->add_option("--arch", arguments->model.network.processor.arch, "--target cpu: architecture, if not this processor's")
       ->check(CLI::IsMember(cpu::archNames()));
-  command->add_option("--name", arguments->name, "--target cpu, opencl: what files and symbols begin with; default: MODEL");
+  command
+      ->add_option("--gpu", arguments->gpu,
+                   "--target gpu: architecture; sm_80: Ampere and later, sm_90a (default): Hopper alone, and faster there")
+      ->check(CLI::IsMember({nameOf(tw::gpu::Architecture::Sm80), nameOf(tw::gpu::Architecture::Sm90a)}));
+  command->add_option("--name", arguments->name, "--target cpu, gpu, opencl: what files and symbols for C begin with; default: MODEL");
   command
       ->add_option("--weights", arguments->weights,
                    "--target cpu: weights inside the library (default) or in a file, NAME.weights.bin")

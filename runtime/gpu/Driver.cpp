@@ -13,6 +13,23 @@ using namespace tw;
 using namespace tw::runtime;
 using namespace tw::runtime::gpu;
 
+int runtime::gpu::tensorMapType(tw::gpu::Element element) {
+  switch (element) {
+  case tw::gpu::Element::F32:
+    return 7;
+  case tw::gpu::Element::Bf16:
+    return 9;
+  case tw::gpu::Element::F16:
+    return 6;
+  case tw::gpu::Element::I32:
+    return 3;
+  default:
+    return 0; // bytes
+  }
+}
+
+int runtime::gpu::tensorMapSwizzle(unsigned bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : 1; }
+
 namespace {
 
 using Result = int; ///< CUresult, 0 is success
@@ -32,24 +49,10 @@ struct LaunchConfig {
 constexpr int kClusterDimension = 4, kProgrammaticSerialization = 6;  // CUlaunchAttributeID
 constexpr int kLocalBytes = 3, kRegisters = 4, kMaxDynamicShared = 8; // CUfunction_attribute
 constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;        // CUdevice_attribute
+constexpr int kMostShared = 97;                                       // of a block that asks for it
 constexpr int kErrorLog = 5, kErrorLogBytes = 6, kInputPtx = 1;       // CUjit_option, CUjitInputType
 constexpr int kThreadLocalCapture = 1;                                // CUstreamCaptureMode
 constexpr int kNoInterleave = 0, kPromote256 = 3, kZeros = 0;         // of tensor maps
-
-int dataType(tw::gpu::Element element) {
-  switch (element) {
-  case tw::gpu::Element::F32:
-    return 7;
-  case tw::gpu::Element::Bf16:
-    return 9;
-  case tw::gpu::Element::F16:
-    return 6;
-  case tw::gpu::Element::I32:
-    return 3;
-  default:
-    return 0; // bytes
-  }
-}
 
 class CudaDriver : public Driver {
 public:
@@ -64,6 +67,7 @@ public:
   int computeCapability() const override { return capability; }
   int driverVersion() const override { return version; }
   int multiprocessors() const override { return processors; }
+  uint32_t sharedBytes() const override { return uint32_t(mostShared); }
 
   StatusOr<uint64_t> allocate(uint64_t bytes) override {
     uint64_t memory = 0;
@@ -106,7 +110,7 @@ private:
 
   void *library = nullptr;
   std::string missing, deviceName;
-  int capability = 0, version = 0, processors = 0;
+  int capability = 0, version = 0, processors = 0, mostShared = 0;
   Handle context = nullptr, stream = nullptr, begin = nullptr, end = nullptr;
 
   Result (*init)(unsigned) = nullptr;
@@ -183,10 +187,8 @@ Status CudaDriver::initialise() {
   getAttribute(&major, kMajor, device);
   getAttribute(&minor, kMinor, device);
   getAttribute(&processors, kMultiprocessors, device);
+  getAttribute(&mostShared, kMostShared, device);
   capability = major * 10 + minor;
-  if (capability != 90)
-    return userError("no GPU here that the compiler has code for: " + deviceName + " is sm_" + std::to_string(capability) +
-                     ", but kernels are for sm_90a");
   if (Status status = check(retainContext(&context, device), "making a context"); !status)
     return status;
   if (Status status = check(setContext(context), "making a context"); !status)
@@ -239,14 +241,14 @@ StatusOr<Function> CudaDriver::load(const std::vector<uint8_t> &machineCode, con
 
 StatusOr<EncodedMap> CudaDriver::encode(const tw::gpu::TensorMap &map, uint64_t address) {
   EncodedMap encoded;
-  const int swizzle = map.swizzleBytes == 128 ? 3 : map.swizzleBytes == 64 ? 2 : 1;
+  const int swizzle = tensorMapSwizzle(map.swizzleBytes), type = tensorMapType(map.element);
   const unsigned rank = unsigned(map.dims.size());
   void *at = reinterpret_cast<void *>(address);
   const Result result =
-      map.isIm2col() ? encodeIm2col(&encoded, dataType(map.element), rank, at, map.dims.data(), map.strides.data(),
+      map.isIm2col() ? encodeIm2col(&encoded, type, rank, at, map.dims.data(), map.strides.data(),
                                     map.lower.data(), map.upper.data(), map.channels, map.pixels, map.elementStrides.data(),
                                     kNoInterleave, swizzle, kPromote256, kZeros)
-                     : encodeTiled(&encoded, dataType(map.element), rank, at, map.dims.data(), map.strides.data(),
+                     : encodeTiled(&encoded, type, rank, at, map.dims.data(), map.strides.data(),
                                    map.box.data(), map.elementStrides.data(), kNoInterleave, swizzle, kPromote256, kZeros);
   if (Status status = check(result, "encoding a tensor map"); !status)
     return internalError(status.error().message);

@@ -28,6 +28,10 @@ struct alignas(64) EncodedMap {
   uint8_t bytes[128];
 };
 
+/// How cuTensorMapEncode... calls a type, and a swizzle of so many bytes.
+int tensorMapType(tw::gpu::Element element);
+int tensorMapSwizzle(unsigned bytes);
+
 class Driver {
 public:
   /// Errors: "no GPU here: ..." where there is no driver or no device.
@@ -38,6 +42,7 @@ public:
   virtual int computeCapability() const = 0; ///< 90: 9.0
   virtual int driverVersion() const = 0;
   virtual int multiprocessors() const = 0;
+  virtual uint32_t sharedBytes() const = 0; ///< that a block may have
 
   /// Device memory; null is an error.
   virtual StatusOr<uint64_t> allocate(uint64_t bytes) = 0;

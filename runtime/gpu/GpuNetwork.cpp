@@ -45,6 +45,10 @@ GpuNetwork::~GpuNetwork() {
 }
 
 Status GpuNetwork::initialise(const GpuNetworkOptions &options) {
+  if (const std::string why = whyNot(held.architecture, driver->computeCapability()); !why.empty())
+    return userError("no GPU here that the program is for: of " + driver->name() + ", " + why);
+  if (Status status = dropLargeVariants(); !status)
+    return status;
   auto memory = driver->allocate(std::max<uint64_t>(held.arenaBytes, 1));
   if (!memory)
     return memory.error();
@@ -131,6 +135,28 @@ Status GpuNetwork::initialise(const GpuNetworkOptions &options) {
   if (!recorded)
     return recorded.error();
   graph = *recorded;
+  return {};
+}
+
+Status GpuNetwork::dropLargeVariants() {
+  for (Step &step : held.steps) {
+    uint32_t least = UINT32_MAX;
+    auto isTooLarge = [&](const Variant &variant) {
+      uint32_t most = 0;
+      for (const Launch &launch : variant.launches)
+        most = std::max(most, launch.sharedBytes);
+      least = std::min(least, most);
+      return most > driver->sharedBytes();
+    };
+    const auto end = std::remove_if(step.variants.begin(), step.variants.end(), isTooLarge);
+    if (end == step.variants.end())
+      continue;
+    step.variants.erase(end, step.variants.end());
+    step.chosen = 0;
+    if (step.variants.empty())
+      return userError("step '" + step.name + "' takes " + std::to_string(least) + " bytes of shared memory, but a block of " +
+                       driver->name() + " has at most " + std::to_string(driver->sharedBytes()));
+  }
   return {};
 }
 

@@ -48,6 +48,8 @@ public:
 private:
   GpuNetwork(tw::gpu::Program program, std::shared_ptr<Driver> driver) : held(std::move(program)), driver(std::move(driver)) {}
   Status initialise(const GpuNetworkOptions &options);
+  /// Variants for which a block of the device has too little shared memory.
+  Status dropLargeVariants();
   Status choose(const GpuNetworkOptions &options);
   Status timeVariants(tw::gpu::Step &step);
   Status launch(const tw::gpu::Launch &launch);

@@ -32,6 +32,17 @@ Element readElement(const JsonReader &entry) {
   failJson(entry.place("element"), name, "one of " + names);
 }
 
+/// Folders of version 1 without one are for sm_90a.
+Architecture readArchitecture(const JsonReader &document) {
+  if (!document.has("architecture"))
+    return Architecture::Sm90a;
+  const std::string name = document.text("architecture");
+  for (Architecture architecture : {Architecture::Sm80, Architecture::Sm90a})
+    if (name == nameOf(architecture))
+      return architecture;
+  failJson(document.place("architecture"), name, "sm_80 or sm_90a");
+}
+
 json toJson(const Place &place) { return {{place.isConstant ? "weights" : "memory", place.offset}}; }
 Place toPlace(const JsonReader &entry) {
   const bool isConstant = entry.has("weights");
@@ -124,7 +135,7 @@ std::string problemOf(const Program &program) {
 } // namespace
 
 runtime::gpu::ProgramFiles runtime::gpu::toFiles(const Program &program) {
-  json document = {{"version", kVersion}, {"memory_bytes", program.arenaBytes}, {"weights_bytes", program.constants.size()}};
+  json document = {{"version", kVersion}, {"architecture", nameOf(program.architecture)}, {"memory_bytes", program.arenaBytes}, {"weights_bytes", program.constants.size()}};
   for (const char *key : {"inputs", "outputs", "kernels", "maps", "steps"})
     document[key] = json::array();
   for (const Tensor &tensor : program.inputs)
@@ -208,6 +219,7 @@ StatusOr<Program> runtime::gpu::fromFolder(const std::string &folder, bool needs
       program.constants.resize(bytes);
     }
     document.number("version", kVersion, kVersion);
+    program.architecture = readArchitecture(document);
     program.arenaBytes = document.number("memory_bytes", 0, kMostBytes);
     for (const JsonReader &tensor : document.list("inputs"))
       program.inputs.push_back(toTensor(tensor));

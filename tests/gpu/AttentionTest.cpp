@@ -21,9 +21,10 @@ namespace {
 enum class Mask { None, Keys, Rows, Causal, Hidden };
 
 struct Case {
-  const char *name;
+  std::string name;
   int64_t batch, heads, queries, keys, columns;
   Mask mask = Mask::None;
+  gpu::Architecture architecture = gpu::Architecture::Sm90a;
 };
 
 /// Shape of the mask, which is spread over the dims of 1: of keys that nobody sees, of rows, or of all.
@@ -219,6 +220,16 @@ const Case kCases[] = {
     {"hidden_tiles", 1, 1, 20, 270, 64, Mask::Hidden},
 };
 
+std::vector<Case> allCases() {
+  std::vector<Case> cases(std::begin(kCases), std::end(kCases));
+  for (Case ampere : kCases) {
+    ampere.name += "_sm_80";
+    ampere.architecture = gpu::Architecture::Sm80;
+    cases.push_back(ampere);
+  }
+  return cases;
+}
+
 /// Of the first output, by the root of the mean square.
 double differenceOf(const gpu::Program &program, const Data &data, size_t variant, const ptxemu::LaunchOptions &options) {
   std::vector<std::vector<uint8_t>> outputs;
@@ -244,6 +255,7 @@ class AttentionTest : public testing::TestWithParam<Case> {
 protected:
   void SetUp() override {
     gpu::GpuOptions options;
+    options.architecture = GetParam().architecture;
     options.mostVariants = 5; // four shapes of tiles, and a kernel for each part
     llvm::Expected<gpu::Program> compiled = test::compileText(textOf(GetParam()), options);
     ASSERT_TRUE(bool(compiled)) << llvm::toString(compiled.takeError());
@@ -294,8 +306,8 @@ TEST_P(AttentionTest, ThePtxKeepsTheRules) {
       ADD_FAILURE() << "line " << finding.line << ": " << finding.message;
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, AttentionTest, testing::ValuesIn(kCases),
-                         [](const auto &info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Networks, AttentionTest, testing::ValuesIn(allCases()),
+                         [](const auto &info) { return info.param.name; });
 
 //===----------------------------------------------------------------------===//
 // Products alone

@@ -9,6 +9,7 @@
 //
 // TILEWRIGHT_MUTANT=NAME runs the mutants whose name contains NAME, and says how each was caught.
 //===----------------------------------------------------------------------===//
+#include "compiler/codegen/gpu/MmaKernel.h"
 #include "tests/gpu/EmulatedNetwork.h"
 #include "tests/gpu/NetworkText.h"
 
@@ -37,6 +38,9 @@ struct Subject {
   uint32_t grid = 0;
   /// Of the GPU that the best tile is chosen for. 0: as the compiler has it.
   uint32_t multiprocessors = 0;
+  gpu::Architecture architecture = gpu::Architecture::Sm90a;
+
+  bool isHopper() const { return architecture == gpu::Architecture::Sm90a; }
 };
 
 const Subject kSubjects[] = {
@@ -131,6 +135,36 @@ const Subject kSubjects[] = {
   return %o : tensor<136x136xbf16>
 })",
      "64x64 direct", 5, 2, 9},
+    // Of sm_80, each with more stages of k than the ring has. A product whose epilogue reads a residual.
+    {"mma", R"(func.func @main(%x: tensor<70x584xbf16>, %r: tensor<70x72xbf16>) -> tensor<70x72xbf16> {
+  %a = graph.cast %x : (tensor<70x584xbf16>) -> tensor<70x584xf32>
+  %q = graph.cast %r : (tensor<70x72xbf16>) -> tensor<70x72xf32>
+  %w = graph.constant dense<0.0> : tensor<584x72xf32>
+  %y = graph.matmul %a, %w : (tensor<70x584xf32>, tensor<584x72xf32>) -> tensor<70x72xf32>
+  %s = graph.add %y, %q : (tensor<70x72xf32>, tensor<70x72xf32>) -> tensor<70x72xf32>
+  %o = graph.cast %s : (tensor<70x72xf32>) -> tensor<70x72xbf16>
+  return %o : tensor<70x72xbf16>
+})",
+     "64x64", 4, 0, 0, gpu::Architecture::Sm80},
+    // Windows of an image, and a residual-free epilogue.
+    {"mma_pixels", R"(func.func @main(%x: tensor<1x56x9x8xbf16>) -> tensor<1x56x9x8xbf16> {
+  %a = graph.cast %x : (tensor<1x56x9x8xbf16>) -> tensor<1x56x9x8xf32>
+  %w = graph.constant dense<0.0> : tensor<56x56x3x3xf32>
+  %b = graph.constant dense<0.0> : tensor<56xf32>
+  %y = graph.conv %a, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nchw"} : (tensor<1x56x9x8xf32>, tensor<56x56x3x3xf32>, tensor<56xf32>) -> tensor<1x56x9x8xf32>
+  %o = graph.cast %y : (tensor<1x56x9x8xf32>) -> tensor<1x56x9x8xbf16>
+  return %o : tensor<1x56x9x8xbf16>
+})",
+     "128x64", 4, 0, 0, gpu::Architecture::Sm80},
+    // Products of computed matrices, B as it lies, and a k that two blocks share.
+    {"mma_split", R"(func.func @main(%p: tensor<2x70x712xbf16>, %v: tensor<2x712x72xbf16>) -> tensor<2x70x72xbf16> {
+  %a = graph.cast %p : (tensor<2x70x712xbf16>) -> tensor<2x70x712xf32>
+  %b = graph.cast %v : (tensor<2x712x72xbf16>) -> tensor<2x712x72xf32>
+  %s = graph.matmul %a, %b : (tensor<2x70x712xf32>, tensor<2x712x72xf32>) -> tensor<2x70x72xf32>
+  %o = graph.cast %s : (tensor<2x70x72xf32>) -> tensor<2x70x72xbf16>
+  return %o : tensor<2x70x72xbf16>
+})",
+     "64x64/2", 4, 0, 0, gpu::Architecture::Sm80},
 };
 
 void PrintTo(const Subject &subject, std::ostream *stream) { *stream << subject.tile; }
@@ -139,6 +173,7 @@ void PrintTo(const Subject &subject, std::ostream *stream) { *stream << subject.
 gpu::Program programOf(const Subject &subject) {
   gpu::GpuOptions options;
   options.mostVariants = 100;
+  options.architecture = subject.architecture;
   if (subject.multiprocessors)
     options.multiprocessors = subject.multiprocessors;
   llvm::Expected<gpu::Program> program = test::compileText(subject.text, options);
@@ -164,7 +199,7 @@ gpu::Program programOf(const Subject &subject) {
 gpu::Launch &faultyLaunch(gpu::Program &program, const Subject &subject) {
   auto step = std::find_if(program.steps.rbegin(), program.steps.rend(),
                            [&](const gpu::Step &s) { return s.variants[0].name == subject.tile; });
-  return step->variants[0].launches.back();
+  return step->variants[0].launches[subject.isHopper() ? step->variants[0].launches.size() - 1 : 0];
 }
 
 std::vector<std::vector<uint8_t>> inputsOf(const gpu::Program &program) {
@@ -352,10 +387,43 @@ const TextFault kTextFaults[] = {
     {"a ring one stage longer, for one side", ", @STAGES;", replaced(", @STAGES;", ", @LONGER;"), All},
 };
 
+/// Of the kernels of sm_80.
+const TextFault kMmaTextFaults[] = {
+    {"no cp.async", "cp.async.cg.shared", removed},
+    {"no cp.async.commit_group", "cp.async.commit_group", removed, All},
+    {"no cp.async.wait_group", "cp.async.wait_group", removed, All},
+    {"cp.async.wait_group 3 for 2", "cp.async.wait_group 2", replaced("group 2", "group 3"), All},
+    {"no bar.sync", "bar.sync 0;", removed, All},
+    {"a copy goes to another unit", "cp.async.cg.shared", operand(0, "xor", 16)},
+    {"a copy goes to another row", "cp.async.cg.shared", operand(0, "xor", 128)},
+    {"a copy comes from another unit", "cp.async.cg.shared", operand(1, "add", 16)},
+    {"nothing is copied", "cp.async.cg.shared", operand(2, "and", 0)},
+    {"half is copied", "cp.async.cg.shared", operand(2, "and", 8)},
+    {"no ldmatrix", "ldmatrix", removed},
+    {"ldmatrix without a part of the swizzle", "ldmatrix", operand(-1, "xor", 16)},
+    {"ldmatrix without another part of the swizzle", "ldmatrix", operand(-1, "xor", 64)},
+    {"ldmatrix of another row", "ldmatrix", operand(-1, "xor", 128)},
+    {"ldmatrix of other matrices", "ldmatrix", exchanged(0, 1)},
+    {"ldmatrix is not transposed", "ldmatrix", replaced(".trans", "")},
+    {"no mma", "mma.sync", removed},
+    {"mma of other rows of A", "mma.sync", exchanged(4, 5)},
+    {"mma of other k of A", "mma.sync", exchanged(4, 6)},
+    {"mma of other k of B", "mma.sync", exchanged(8, 9)},
+    {"sums in another order", "mma.sync", exchanged(0, 1)},
+    {"sums go elsewhere", "st.shared.v2", operand(0, "add", 8)},
+    {"sums come from elsewhere", "ld.shared.v4", operand(-1, "add", 16)},
+    {"a ring one stage shorter, for one side", ", @STAGES;", replaced(", @STAGES;", ", @SHORTER;"), All},
+    {"a ring one stage longer, for one side", ", @STAGES;", replaced(", @STAGES;", ", @LONGER;"), All},
+};
+
 struct Mutant {
   std::string name;
   gpu::Program program;
 };
+
+llvm::ArrayRef<TextFault> textFaultsOf(const Subject &subject) {
+  return subject.isHopper() ? llvm::ArrayRef(kTextFaults) : llvm::ArrayRef(kMmaTextFaults);
+}
 
 void addTextFaults(const gpu::Program &program, const Subject &subject, std::vector<Mutant> &mutants) {
   gpu::Program copy = program;
@@ -367,7 +435,7 @@ void addTextFaults(const gpu::Program &program, const Subject &subject, std::vec
   const std::string ringEnd = ", " + std::to_string(stages) + ";";
   llvm::SmallVector<llvm::StringRef> lines;
   llvm::StringRef(text).split(lines, '\n');
-  for (const TextFault &fault : kTextFaults) {
+  for (const TextFault &fault : textFaultsOf(subject)) {
     if (fault.needsConsumers && copyOfLaunch.block <= 256)
       continue;
     llvm::SmallVector<std::pair<size_t, std::string>> places;
@@ -567,8 +635,74 @@ const DataFault kDataFaults[] = {
     {"boxes of the output have 8 rows less", map(MapOut, [](gpu::TensorMap &m) { m.box[1] -= 8; })},
 };
 
+/// Of convolutions on sm_80.
+std::function<bool(gpu::Program &, gpu::Launch &)> mmaWindow(size_t argument, int by) {
+  return [=](gpu::Program &program, gpu::Launch &launch) {
+    return std::get<uint32_t>(launch.arguments[gpu::MmaKernel::Height]) > 1 && number(argument, by)(program, launch);
+  };
+}
+
+std::function<bool(gpu::Program &, gpu::Launch &)> mmaBatch(size_t argument, int by) {
+  return [=](gpu::Program &program, gpu::Launch &launch) {
+    return std::get<uint32_t>(launch.arguments[gpu::MmaKernel::Batches]) > 1 && number(argument, by)(program, launch);
+  };
+}
+
+std::function<bool(gpu::Program &, gpu::Launch &)> elsewhere(size_t argument) {
+  return [=](gpu::Program &, gpu::Launch &launch) {
+    std::get<gpu::Place>(launch.arguments[argument]).offset += 256;
+    return true;
+  };
+}
+
+const DataFault kMmaDataFaults[] = {
+    {"64 rows less", number(gpu::MmaKernel::Rows, -64)},
+    {"64 columns less", number(gpu::MmaKernel::Columns, -32)},
+    {"a stage of k less", number(gpu::MmaKernel::Stages, -1)},
+    {"a unit of A less", number(gpu::MmaKernel::DepthA, -1)},
+    {"a unit of B less", number(gpu::MmaKernel::DepthB, -8)},
+    {"rows of A lie further apart", number(gpu::MmaKernel::RowStrideA, 1)},
+    {"rows of B lie further apart", number(gpu::MmaKernel::RowStrideB, 1)},
+    {"products of A lie elsewhere", mmaBatch(gpu::MmaKernel::InnerStrideA, 1)},
+    {"products of B lie elsewhere", mmaBatch(gpu::MmaKernel::InnerStrideB, 1)},
+    {"another height of the image", mmaWindow(gpu::MmaKernel::Height, -1)},
+    {"another width of the image", mmaWindow(gpu::MmaKernel::Width, 1)},
+    {"another height of the output", mmaWindow(gpu::MmaKernel::OutHeight, -1)},
+    {"another width of the output", mmaWindow(gpu::MmaKernel::OutWidth, 1)},
+    {"another stride of windows", mmaWindow(gpu::MmaKernel::StrideHeight, 1)},
+    {"another stride of windows in a line", mmaWindow(gpu::MmaKernel::StrideWidth, 1)},
+    {"another padding above", mmaWindow(gpu::MmaKernel::PadTop, -1)},
+    {"another padding before lines", mmaWindow(gpu::MmaKernel::PadLeft, 1)},
+    {"another dilation", mmaWindow(gpu::MmaKernel::DilationHeight, 1)},
+    {"another dilation in a line", mmaWindow(gpu::MmaKernel::DilationWidth, 1)},
+    {"another width of the filter", mmaWindow(gpu::MmaKernel::FilterWidth, -1)},
+    {"another number of blocks of channels", mmaWindow(gpu::MmaKernel::ChannelBlocks, 1)},
+    {"A lies elsewhere", elsewhere(gpu::MmaKernel::A)},
+    {"B lies elsewhere", elsewhere(gpu::MmaKernel::B)},
+    {"the output lies elsewhere", elsewhere(gpu::MmaKernel::Out)},
+    {"a kilobyte of shared memory less",
+     [](gpu::Program &, gpu::Launch &launch) {
+       launch.sharedBytes -= 1024;
+       return true;
+     }},
+    {"a warp less",
+     [](gpu::Program &, gpu::Launch &launch) {
+       launch.block -= 32;
+       return true;
+     }},
+    {"a block less",
+     [](gpu::Program &, gpu::Launch &launch) {
+       launch.grid -= 1;
+       return true;
+     }},
+};
+
+llvm::ArrayRef<DataFault> dataFaultsOf(const Subject &subject) {
+  return subject.isHopper() ? llvm::ArrayRef(kDataFaults) : llvm::ArrayRef(kMmaDataFaults);
+}
+
 void addDataFaults(const gpu::Program &program, const Subject &subject, std::vector<Mutant> &mutants) {
-  for (const DataFault &fault : kDataFaults) {
+  for (const DataFault &fault : dataFaultsOf(subject)) {
     Mutant mutant{std::string(subject.name) + ": " + fault.name, program};
     if (fault.plant(mutant.program, faultyLaunch(mutant.program, subject)))
       mutants.push_back(std::move(mutant));
@@ -688,19 +822,21 @@ TEST_P(GpuMutantsTest, FaultsAreCaught) {
   printf("  %zu faults planted, %zu caught\n", planted, found);
   if (only)
     return;
-  EXPECT_GE(planted, 60u);
+  EXPECT_GE(planted, subject.isHopper() ? 60u : 40u);
   EXPECT_GE(double(found), 0.95 * double(planted));
 }
 
 TEST(GpuFaultsTest, EveryFaultHasAPlace) {
-  std::set<std::string> planted;
+  std::set<std::string> planted[2];
   for (const Subject &subject : kSubjects)
     for (const Mutant &mutant : mutantsOf(programOf(subject), subject))
-      planted.insert(llvm::StringRef(mutant.name).split(": ").second.split(" #").first.str());
-  for (const TextFault &fault : kTextFaults)
-    EXPECT_TRUE(planted.count(fault.name)) << fault.name;
-  for (const DataFault &fault : kDataFaults)
-    EXPECT_TRUE(planted.count(fault.name)) << fault.name;
+      planted[subject.isHopper()].insert(llvm::StringRef(mutant.name).split(": ").second.split(" #").first.str());
+  for (const Subject &subject : {kSubjects[0], std::end(kSubjects)[-1]}) {
+    for (const TextFault &fault : textFaultsOf(subject))
+      EXPECT_TRUE(planted[subject.isHopper()].count(fault.name)) << fault.name;
+    for (const DataFault &fault : dataFaultsOf(subject))
+      EXPECT_TRUE(planted[subject.isHopper()].count(fault.name)) << fault.name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, GpuMutantsTest, testing::ValuesIn(kSubjects),

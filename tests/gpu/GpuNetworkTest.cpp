@@ -27,6 +27,7 @@ struct Case {
   graph::Math math = graph::Math::Exact;
   test::Tolerance tolerance = test::kSingle;
   bool isFile = false; ///< the text is the name of a model
+  gpu::Architecture architecture = gpu::Architecture::Sm90a;
 };
 
 using test::kBfloat, test::kHalf, test::kInteger, test::kTfloat;
@@ -99,6 +100,16 @@ const Case kCases[] = {
   return %o : tensor<1x16x4x4xbf16>
 })",
      graph::Math::Exact, kBfloat},
+    // Groups of channels, each a product: of a stage and a part of one; every second pixel, padding, and a function behind.
+    {"grouped_conv_bf16", R"(func.func @main(%x: tensor<2x240x7x9xbf16>) -> tensor<2x60x4x5xbf16> {
+  %a = graph.cast %x : (tensor<2x240x7x9xbf16>) -> tensor<2x240x7x9xf32>
+  %w = graph.constant dense<0.0> : tensor<60x80x3x3xf32>
+  %y = graph.conv %a, %w {strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 3 : i64, layout = "nchw"} : (tensor<2x240x7x9xf32>, tensor<60x80x3x3xf32>) -> tensor<2x60x4x5xf32>
+  %r = graph.relu %y : tensor<2x60x4x5xf32>
+  %o = graph.cast %r : (tensor<2x60x4x5xf32>) -> tensor<2x60x4x5xbf16>
+  return %o : tensor<2x60x4x5xbf16>
+})",
+     graph::Math::Exact, kBfloat},
     // Few channels: taps of a row become channels.
     {"stem_bf16", R"(func.func @main(%x: tensor<1x3x15x17xbf16>) -> tensor<1x32x8x9xbf16> {
   %a = graph.cast %x : (tensor<1x3x15x17xbf16>) -> tensor<1x3x15x17xf32>
@@ -166,7 +177,7 @@ const Case kCases[] = {
 })"},
 };
 
-/// And those of bfloat16 with float16 in its place.
+/// And those of bfloat16 with float16 in its place, and all for both architectures.
 std::vector<Case> allCases() {
   std::vector<Case> cases(std::begin(kCases), std::end(kCases));
   for (const Case &each : kCases)
@@ -175,6 +186,12 @@ std::vector<Case> allCases() {
                 std::regex_replace(each.text, std::regex("xbf16"), "xf16"), each.math, kHalf};
       cases.push_back(half);
     }
+  for (size_t i = 0, count = cases.size(); i < count; ++i) {
+    Case ampere = cases[i];
+    ampere.name += "_sm_80";
+    ampere.architecture = gpu::Architecture::Sm80;
+    cases.push_back(ampere);
+  }
   return cases;
 }
 
@@ -188,6 +205,7 @@ protected:
     }
     runtime::NetworkOptions options;
     options.math = GetParam().math;
+    options.gpuArchitecture = GetParam().architecture;
     auto compiled = runtime::compileOnGpu(path, options);
     ASSERT_TRUE(compiled) << compiled.error().message;
     program = std::move(*compiled);

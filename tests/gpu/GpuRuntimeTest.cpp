@@ -34,7 +34,10 @@ public:
   unsigned measurements = 0;
 
   std::string name() const override { return device; }
-  int computeCapability() const override { return 90; }
+  int capability = 90;
+  uint32_t mostShared = 232448;
+  int computeCapability() const override { return capability; }
+  uint32_t sharedBytes() const override { return mostShared; }
   int driverVersion() const override { return version; }
   int multiprocessors() const override { return 132; }
   StatusOr<uint64_t> allocate(uint64_t) override { return uint64_t(4096); }
@@ -139,6 +142,46 @@ TEST_F(GpuRuntimeTest, TheFastestVariantIsTaken) {
   EXPECT_EQ(reasonOf(network->program().steps[1]), "the only variant");
   EXPECT_NEAR(network->program().steps[0].variants[2].measured, 7, 1e-9);
   EXPECT_NEAR(*network->run(), 7e-6, 1e-12); // 5 and 2
+}
+
+TEST_F(GpuRuntimeTest, ADeviceThatTheCodeIsNotForIsRefused) {
+  using tw::gpu::Architecture;
+  struct Case {
+    Architecture architecture;
+    int capability;
+    const char *why;
+  };
+  for (const Case &each : {Case{Architecture::Sm80, 75, "it is sm_75, but kernels are for sm_80 and later"},
+                           Case{Architecture::Sm90a, 80, "it is sm_80, but kernels are for sm_90a"},
+                           Case{Architecture::Sm90a, 100, "it is sm_100, but kernels are for sm_90a"},
+                           Case{Architecture::Sm80, 80, ""}, Case{Architecture::Sm80, 89, ""},
+                           Case{Architecture::Sm80, 90, ""}, Case{Architecture::Sm90a, 90, ""}}) {
+    Program program = makeProgram();
+    program.architecture = each.architecture;
+    driver->capability = each.capability;
+    auto network = GpuNetwork::load(std::move(program), driver, options);
+    if (!*each.why) {
+      EXPECT_TRUE(bool(network));
+      continue;
+    }
+    ASSERT_FALSE(bool(network));
+    EXPECT_EQ(network.error().message, std::string("no GPU here that the program is for: of a GPU, ") + each.why);
+  }
+}
+
+TEST_F(GpuRuntimeTest, VariantsThatTakeTooMuchSharedMemoryAreLeftOut) {
+  driver->mostShared = 101376;
+  Program program = makeProgram();
+  program.steps[0].variants[1].launches[0].sharedBytes = 147456; // the fastest
+  auto network = GpuNetwork::load(program, driver, options);
+  ASSERT_TRUE(bool(network));
+  EXPECT_EQ(chosen(**network), "64x64");
+  for (Variant &variant : program.steps[0].variants)
+    variant.launches[0].sharedBytes = 147456;
+  network = GpuNetwork::load(program, driver, options);
+  ASSERT_FALSE(bool(network));
+  EXPECT_EQ(network.error().message,
+            "step 'product' takes 147456 bytes of shared memory, but a block of a GPU has at most 101376");
 }
 
 TEST_F(GpuRuntimeTest, AVariantThatSpillsIsNotTaken) {

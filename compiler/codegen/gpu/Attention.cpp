@@ -3,10 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/gpu/Attention.h"
 #include "compiler/codegen/gpu/Kernel.h"
-
-#include "llvm/IR/IntrinsicsNVPTX.h"
-
-#include <limits>
+#include "compiler/codegen/gpu/OnlineSoftmax.h"
 
 using namespace llvm;
 using namespace tw;
@@ -16,7 +13,6 @@ namespace {
 
 constexpr unsigned kRowBytes = 128;    ///< of a box: 64 columns
 constexpr unsigned kBarrierBytes = 16; ///< of a stage: full, and behind it empty
-constexpr double kLog2E = 1.4426950408889634;
 /// Registers of a thread, by consumers: 65,536 of an SM. The producer needs few (setmaxnreg takes multiples of 8).
 struct Registers {
   unsigned producer, consumer;
@@ -34,13 +30,12 @@ namespace {
 class Emitter {
 public:
   Emitter(llvm::Module &module, const AttentionKernel &kernel)
-      : kernel(kernel), shape(kernel.shape), module(module), b(module.getContext()), hopper(b) {}
+      : kernel(kernel), shape(kernel.shape), module(module), b(module.getContext()), hopper(b), softmax(b, kernel) {}
 
   Function *run();
 
 private:
   Value *constant(unsigned value) { return b.getInt32(value); }
-  Value *number(double value) { return ConstantFP::get(b.getFloatTy(), value); }
   Value *add(Value *x, unsigned y) { return b.CreateAdd(x, constant(y)); }
   Value *scaled(Value *x, unsigned y) { return b.CreateMul(x, constant(y)); }
   Value *parameter(unsigned index) { return function->getArg(index); }
@@ -49,10 +44,6 @@ private:
   }
   Value *fullBarrier(Value *stage) { return b.CreateAdd(barriers, scaled(stage, kBarrierBytes)); }
   Value *emptyBarrier(Value *stage) { return add(fullBarrier(stage), 8); }
-  Value *fma(Value *x, Value *y, Value *z) { return b.CreateIntrinsic(b.getFloatTy(), Intrinsic::fma, {x, y, z}); }
-  Value *exp2(Value *x) { return b.CreateIntrinsic(b.getFloatTy(), Intrinsic::nvvm_ex2_approx_ftz_f, {x}); }
-  /// What lane `lane ^ apart` has.
-  Value *ofOtherLane(Value *value, unsigned apart);
 
   /// The next stage of the ring, and the parity that its barrier then has.
   std::pair<Value *, Value *> nextStage(Value *stage, Value *parity);
@@ -61,12 +52,10 @@ private:
   /// What a consumer carries from one tile of keys to the next.
   struct State {
     Value *stage, *parity;
-    Value *largest[2],
-        *total[2]; ///< of rows lane / 4 and 8 below: the largest score, and this lane's part of the sum of exponentials
-    SmallVector<Value *> context; ///< sums of values
+    OnlineSoftmax::State rows;
   };
   SmallVector<Value *> packed(const State &state);
-  State unpacked(ArrayRef<Value *> values);
+  State unpacked(ArrayRef<Value *> values) { return {values[0], values[1], OnlineSoftmax::unpacked(values.drop_front(2))}; }
 
   void produce();
   void consume();
@@ -78,18 +67,13 @@ private:
   llvm::Module &module;
   IRBuilder<> b;
   Hopper hopper;
+  OnlineSoftmax softmax;
   Function *function = nullptr;
   Value *shared = nullptr, *barriers = nullptr, *queryBarrier = nullptr, *thread = nullptr, *warpgroup = nullptr;
   Value *batch = nullptr, *head = nullptr, *outer = nullptr, *firstRow = nullptr;
   // Of a consumer.
   Value *consumer = nullptr, *lane = nullptr, *warp = nullptr, *inGroup = nullptr, *signals = nullptr;
 };
-
-Value *Emitter::ofOtherLane(Value *value, unsigned apart) {
-  Value *bits = b.CreateIntrinsic(b.getInt32Ty(), Intrinsic::nvvm_shfl_sync_bfly_i32,
-                                  {b.getInt32(-1), b.CreateBitCast(value, b.getInt32Ty()), constant(apart), constant(31)});
-  return b.CreateBitCast(bits, b.getFloatTy());
-}
 
 std::pair<Value *, Value *> Emitter::nextStage(Value *stage, Value *parity) {
   Value *next = add(stage, 1);
@@ -105,13 +89,9 @@ Value *Emitter::descriptor(Value *address, unsigned nextColumns) {
 }
 
 SmallVector<Value *> Emitter::packed(const State &state) {
-  SmallVector<Value *> values{state.stage, state.parity, state.largest[0], state.largest[1], state.total[0], state.total[1]};
-  values.append(state.context.begin(), state.context.end());
+  SmallVector<Value *> values{state.stage, state.parity};
+  values.append(OnlineSoftmax::packed(state.rows));
   return values;
-}
-
-Emitter::State Emitter::unpacked(ArrayRef<Value *> values) {
-  return {values[0], values[1], {values[2], values[3]}, {values[4], values[5]}, SmallVector<Value *>(values.drop_front(6))};
 }
 
 void Emitter::produce() {
@@ -139,8 +119,6 @@ void Emitter::produce() {
       });
 }
 
-/// A thread holds, of 16 rows of a warp and 8 columns, two neighbours in row lane / 4 and two in the row 8 below: of four sums the first two
-/// are of the upper row.
 Emitter::State Emitter::takeTile(State state, Value *firstKey, bool isTail) {
   const unsigned steps = kernel.headSize / 16;
   hopper.wait(fullBarrier(state.stage), state.parity);
@@ -155,80 +133,28 @@ Emitter::State Emitter::takeTile(State state, Value *firstKey, bool isTail) {
   scores = hopper.waitProducts(scores, 0);
   hopper.arriveIf(emptyBarrier(state.stage), signals);
 
-  Value *column = b.CreateShl(b.CreateAnd(lane, 3), 1);
-  Value *keysLeft = b.CreateSub(b.CreateSub(parameter(kKeyRows), firstKey), column);
-  if (kernel.function) {
-    Value *row = b.CreateAdd(firstRow, b.CreateAdd(b.CreateAdd(scaled(consumer, 64), scaled(warp, 16)), b.CreateLShr(lane, 2)));
-    auto inside = [&](Value *value, Value *size) {
-      Value *last = b.CreateSub(size, constant(1));
-      return b.CreateSelect(b.CreateICmpULT(value, last), value, last);
-    };
-    for (unsigned i = 0; i < scores.size(); ++i) {
-      Value *key = add(b.CreateAdd(firstKey, column), i / 4 * 8 + i % 2);
-      scores[i] = kernel.function(b, scores[i], batch, inside(add(row, i % 4 / 2 * 8), parameter(kQueryRows)),
-                                  isTail ? inside(key, parameter(kKeyRows)) : key, function);
-    }
-  }
-  if (isTail)
-    for (unsigned i = 0; i < scores.size(); ++i)
-      scores[i] = b.CreateSelect(b.CreateICmpSGT(keysLeft, constant(i / 4 * 8 + i % 2)), scores[i],
-                                 number(-std::numeric_limits<double>::infinity()));
-
-  // exp(scale * (score - largest)), and what it is less for what has been added up with a smaller largest score.
-  Value *const factor = number(kernel.scale * kLog2E);
-  for (unsigned half = 0; half < 2; ++half) {
-    Value *largest = state.largest[half];
-    for (unsigned i = half * 2; i < scores.size(); i += 4)
-      largest = b.CreateMaxNum(b.CreateMaxNum(largest, scores[i]), scores[i + 1]);
-    for (unsigned apart : {1u, 2u})
-      largest = b.CreateMaxNum(largest, ofOtherLane(largest, apart));
-    // While all scores of the row are -inf, any finite number gives exponentials of 0.
-    Value *isNone = b.CreateFCmpOEQ(largest, number(-std::numeric_limits<double>::infinity()));
-    Value *offset = b.CreateFNeg(b.CreateFMul(b.CreateSelect(isNone, number(0), largest), factor));
-    Value *less = exp2(fma(state.largest[half], factor, offset));
-    state.largest[half] = largest;
-    Value *total = b.CreateFMul(state.total[half], less);
-    for (unsigned i = half * 2; i < scores.size(); i += 4)
-      for (unsigned j : {i, i + 1}) {
-        scores[j] = exp2(fma(scores[j], factor, offset));
-        total = b.CreateFAdd(total, scores[j]);
-      }
-    state.total[half] = total;
-    for (unsigned i = half * 2; i < state.context.size(); i += 4)
-      for (unsigned j : {i, i + 1})
-        state.context[j] = b.CreateFMul(state.context[j], less);
-  }
-
-  // Sums of 16 columns of scores lie in registers as an operand of 16 steps of k does: rows r, r + 8, then the same 8 columns further.
-  SmallVector<Value *> weights;
-  for (unsigned i = 0; i < scores.size(); i += 2)
-    weights.push_back(hopper.pack(kernel.element, scores[i], scores[i + 1]));
+  Value *row = b.CreateAdd(firstRow, b.CreateAdd(b.CreateAdd(scaled(consumer, 64), scaled(warp, 16)), b.CreateLShr(lane, 2)));
+  const SmallVector<Value *> weights =
+      softmax.take(state.rows, std::move(scores), {batch, row, firstKey, lane, parameter(kQueryRows), parameter(kKeyRows)},
+                   isTail, function);
   auto [stage, parity] = nextStage(state.stage, state.parity);
   hopper.wait(fullBarrier(stage), parity);
   SmallVector<Hopper::ProductStep> ofKeys;
   for (unsigned step = 0; step < shape.keys / 16; ++step)
     ofKeys.push_back({0, step * (16 * kRowBytes >> 4)});
-  state.context = hopper.multiplyRegisters(kernel.element, kernel.headSize, state.context, weights,
-                                           descriptor(stageAddress(stage), shape.keys * kRowBytes), ofKeys,
-                                           /*accumulates=*/true, /*transposesB=*/true);
-  state.context = hopper.waitProducts(state.context, 0);
+  SmallVector<Value *> &context = state.rows.context;
+  context = hopper.multiplyRegisters(kernel.element, kernel.headSize, context, weights,
+                                     descriptor(stageAddress(stage), shape.keys * kRowBytes), ofKeys,
+                                     /*accumulates=*/true, /*transposesB=*/true);
+  context = hopper.waitProducts(context, 0);
   hopper.arriveIf(emptyBarrier(stage), signals);
   std::tie(state.stage, state.parity) = nextStage(stage, parity);
   return state;
 }
 
-/// The sums by the sums of exponentials, through the memory of the consumer's rows of Q.
+/// Through the memory of the consumer's rows of Q.
 void Emitter::writeContext(const State &state) {
-  SmallVector<Value *> values(state.context);
-  for (unsigned half = 0; half < 2; ++half) {
-    Value *total = state.total[half];
-    for (unsigned apart : {1u, 2u})
-      total = b.CreateFAdd(total, ofOtherLane(total, apart));
-    Value *share = b.CreateFDiv(number(1), total);
-    for (unsigned i = half * 2; i < values.size(); i += 4)
-      for (unsigned j : {i, i + 1})
-        values[j] = b.CreateFMul(values[j], share);
-  }
+  const SmallVector<Value *> values = softmax.context(state.rows);
   Value *barrier = add(consumer, 1);
   hopper.synchronize(barrier, 128); // all warps have read their rows
   // Lane l gives the address of row l % 8 of matrix l / 8: the upper and lower half of the rows, then the columns behind.
@@ -257,12 +183,7 @@ void Emitter::writeContext(const State &state) {
 void Emitter::consume() {
   if (shape.consumers() > 1)
     hopper.setRegisters(kRegisters[shape.consumers()].consumer, true);
-  State state{constant(0), constant(0), {}, {}, {}};
-  for (unsigned half = 0; half < 2; ++half) {
-    state.largest[half] = number(-std::numeric_limits<double>::infinity());
-    state.total[half] = number(0);
-  }
-  state.context.assign(kernel.headSize / 2, number(0));
+  State state{constant(0), constant(0), softmax.begin()};
   hopper.wait(queryBarrier, constant(0));
   // Whole tiles, then what is left.
   Value *whole = parameter(kKeyRows);

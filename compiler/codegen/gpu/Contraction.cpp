@@ -140,8 +140,14 @@ Match gpu::matchContraction(linalg::LinalgOp op) {
   result.columnDim = mapOut.getDimPosition(rank - 1);
   if (inMap(mapA, result.columnDim) || !inMap(mapB, result.columnDim))
     return no("the innermost dim of its result is not one of the weights alone");
+  const bool isGrouped = rank == 5 && mapA.getNumResults() == 5 && !mapA.isProjectedPermutation();
   for (unsigned i = 0; i + 1 < rank; ++i) {
     const unsigned dim = mapOut.getDimPosition(i);
+    if (isGrouped && i == 3 && inMap(mapA, dim) && inMap(mapB, dim)) { // n, h, w, group, column
+      result.batchDims.push_back(dim);
+      result.batches = result.groups = loops[dim];
+      continue;
+    }
     if (!inMap(mapB, dim)) {
       result.rowDims.push_back(dim);
       continue;
@@ -167,10 +173,13 @@ Match gpu::matchContraction(linalg::LinalgOp op) {
     return {result, ""};
   }
 
-  // A window: x[n, stride h + dilation r, ..., c].
-  if (mapA.getNumResults() != 4 || rank != 4 || !result.batchDims.empty() || result.depthDims.size() != 3)
+  // A window: x[n, stride h + dilation r, ..., c], or x[..., group, c].
+  const unsigned channelDim = isGrouped ? 4 : 3;
+  if (mapA.getNumResults() != channelDim + 1 || rank != channelDim + 1 || result.batchDims.size() != (isGrouped ? 1 : 0) ||
+      result.rowDims.size() != 3 || result.depthDims.size() != 3 ||
+      (isGrouped && mapA.getResult(3) != getAffineDimExpr(result.batchDims[0], op.getContext())))
     return no("its image has more than two dims beside batch and channels");
-  auto image = dyn_cast<AffineDimExpr>(mapA.getResult(0)), channel = dyn_cast<AffineDimExpr>(mapA.getResult(3));
+  auto image = dyn_cast<AffineDimExpr>(mapA.getResult(0)), channel = dyn_cast<AffineDimExpr>(mapA.getResult(channelDim));
   std::optional<WindowIndex> y = windowIndex(mapA.getResult(1)), x = windowIndex(mapA.getResult(2));
   if (!image || !channel || !y || !x || image.getPosition() != result.rowDims[0] || y->outer != result.rowDims[1] ||
       x->outer != result.rowDims[2])
@@ -185,6 +194,8 @@ Match gpu::matchContraction(linalg::LinalgOp op) {
   window.dilationHeight = y->dilation;
   window.dilationWidth = x->dilation;
   result.depthDims = {y->inner, x->inner, channel.getPosition()};
+  if (auto split = result.a.getDefiningOp<tensor::ExpandShapeOp>(); isGrouped && split)
+    result.a = split.getSrc(); // the pixels as they lie
   // Copies fill with 0, which adds nothing to a sum; nor does the zero point, less itself.
   if (auto pad = result.a.getDefiningOp<tensor::PadOp>()) {
     const Value padding = pad.getConstantPaddingValue();
@@ -192,7 +203,7 @@ Match gpu::matchContraction(linalg::LinalgOp op) {
     const bool isNothing = padding && (result.zeroPoint ? matchPattern(padding, m_ConstantInt(&number)) &&
                                                               number.getSExtValue() == result.zeroPoint
                                                         : isZero(padding));
-    if (!isNothing || pad.getStaticLow()[0] || pad.getStaticLow()[3] || pad.getStaticHigh()[0] || pad.getStaticHigh()[3])
+    if (!isNothing || pad.getStaticLow()[0] || pad.getStaticLow().back() || pad.getStaticHigh()[0] || pad.getStaticHigh().back())
       return no("its image is padded with other numbers than its zero point");
     window.padTop = pad.getStaticLow()[1];
     window.padLeft = pad.getStaticLow()[2];
@@ -202,7 +213,7 @@ Match gpu::matchContraction(linalg::LinalgOp op) {
   window.images = shape[0];
   window.height = shape[1];
   window.width = shape[2];
-  window.channels = shape[3];
+  window.channels = isGrouped ? loops[channel.getPosition()] : shape[3];
   result.window = window;
   return {result, ""};
 }

@@ -30,6 +30,9 @@ struct Contraction {
     int64_t padTop, padLeft;
   };
   std::optional<Window> window;
+  /// Of a grouped convolution: each is a product of the batch, whose image is these channels of a pixel, and whose result these columns of a
+  /// row of the output; `window.channels` and `columns` are those of a group. Loop dim of the groups: the only one of batchDims.
+  int64_t groups = 1;
 
   /// Taps of a window that lie in the image, along one dim: [first, end).
   struct Taps {

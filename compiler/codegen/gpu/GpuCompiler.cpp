@@ -8,6 +8,8 @@
 #include "compiler/codegen/gpu/Contraction.h"
 #include "compiler/codegen/gpu/Elements.h"
 #include "compiler/codegen/gpu/Kernel.h"
+#include "compiler/codegen/gpu/MmaAttention.h"
+#include "compiler/codegen/gpu/MmaKernel.h"
 #include "compiler/codegen/gpu/Reductions.h"
 #include "compiler/codegen/gpu/TileKernel.h"
 #include "compiler/codegen/gpu/View.h"
@@ -34,10 +36,15 @@ constexpr int64_t kWarp = 32;
 /// Fewer sums than this, of more terms than lanes, get a warp each, the others a thread each. Not measured: with so many sums, threads
 /// alone fill an H100 several times.
 constexpr int64_t kMostWarpReductions = 1 << 17;
-/// Of an H100, for estimates: the clock under load, and the time of a launch with its first and last copies (short kernels in a graph,
-/// measured).
-constexpr double kClockGigahertz = 1.7, kLaunchMicroseconds = 2.5;
-constexpr double kMemoryGigabytes = 2900;
+/// The time of a launch with its first and last copies (short kernels in a graph, measured on an H100).
+constexpr double kLaunchMicroseconds = 2.5;
+/// For estimates: the clock under load, memory, and products of bf16 of a multiprocessor in a cycle.
+struct DeviceModel {
+  double clockGigahertz, memoryGigabytes, productsPerCycle;
+  unsigned multiprocessors;
+};
+constexpr DeviceModel kH100{1.7, 2900, 2048, 132}; ///< measured
+constexpr DeviceModel kA100{1.41, 1400, 1024, 108}; ///< of its data sheet, memory less a tenth
 constexpr unsigned kUnrolledTerms = 4;        ///< of a long sum: loads that a thread has in flight
 constexpr int64_t kRowElements = 4;           ///< of a row, for a thread, where there are threads enough
 constexpr int64_t kMostTermsOfRows = 32;      ///< of sums that a thread makes for several neighbours: windows
@@ -59,6 +66,7 @@ constexpr Tile kTiles[] = {{{128, 256, 4, 1}, 1.0},  {{128, 192, 4, 1}, 0.95}, {
                            {{64, 64, 6, 8}, 0.4}};
 
 constexpr AttentionShape kAttentionShapes[] = {{128, 128, 4}, {128, 64, 4}, {64, 128, 4}, {64, 64, 4}};
+constexpr AttentionShape kMmaAttentionShapes[] = {{128, 128, 2}, {128, 64, 4}, {64, 64, 4}}; ///< 96 KB of shared memory at most
 /// Exponentials that an SM computes in a cycle, and the part of their time that several warpgroups hide: an estimate.
 constexpr double kExponentialsPerCycle = 16, kHiddenExponentials = 0.5;
 constexpr const char *kByStrides = "; transposes by strides: ";
@@ -79,7 +87,12 @@ uint64_t bytesOf(llvm::ArrayRef<mlir::Value> tensors) {
 
 class GpuCompiler {
 public:
-  GpuCompiler(mlir::ModuleOp module, const GpuOptions &options) : module(module), options(options) {}
+  GpuCompiler(mlir::ModuleOp module, const GpuOptions &asked)
+      : module(module), options(asked), device(asked.architecture == Architecture::Sm80 ? kA100 : kH100) {
+    program.architecture = options.architecture;
+    if (!options.multiprocessors)
+      options.multiprocessors = device.multiprocessors;
+  }
   llvm::Expected<Program> run();
 
 private:
@@ -131,9 +144,14 @@ private:
   llvm::Error compileElements(mlir::Value root, Place to, const std::string &why);
   llvm::Error compileRowReduction(mlir::Value root, linalg::LinalgOp reduction, Place to);
   llvm::Error compileRows(mlir::Value root, llvm::ArrayRef<linalg::LinalgOp> reductions, Place to);
+  /// The variants of a product on sm_80. Places of A, B and the output; numbers from MmaKernel::Batches on; what the epilogue reads; bytes
+  /// that the product moves.
+  llvm::Error addMmaVariants(MmaKernel kernel, const std::array<Place, 3> &places, llvm::ArrayRef<uint32_t> numbers,
+                             llvm::ArrayRef<Argument> pointers, double bytes, Step &step);
   /// False if the tensor cores do not do it; then `why` says why.
   llvm::Expected<bool> compileContraction(mlir::Value root, linalg::LinalgOp op, Place to, std::string &why);
 
+  bool isHopper() const { return options.architecture == Architecture::Sm90a; }
   /// The number of a kernel with this body; `parameters` stand behind the pointer of the output.
   llvm::Expected<uint32_t> addKernel(llvm::function_ref<void(llvm::Module &)> emit);
   llvm::Expected<Launch>
@@ -158,7 +176,8 @@ private:
   Place placeInFunction(mlir::Value leaf);
 
   mlir::ModuleOp module;
-  const GpuOptions &options;
+  GpuOptions options;
+  const DeviceModel &device;
   Program program;
   std::vector<cpu::PlannedBuffer> buffers;
   llvm::DenseMap<mlir::Value, Place> mainPlaces;
@@ -216,7 +235,7 @@ llvm::Expected<uint32_t> GpuCompiler::addKernel(llvm::function_ref<void(llvm::Mo
   llvm::raw_string_ostream(text) << *kernel;
   auto [number, isNew] = kernelByText.try_emplace(text, uint32_t(program.kernels.size()));
   if (isNew) {
-    llvm::Expected<std::string> ptx = toPtx(*kernel);
+    llvm::Expected<std::string> ptx = toPtx(*kernel, options.architecture);
     if (!ptx)
       return ptx.takeError();
     program.kernels.push_back({"kernel", std::move(*ptx), options.keepsLlvm ? text : ""});
@@ -229,7 +248,7 @@ void GpuCompiler::addPlainStep(const std::string &kind, const std::string &why, 
   Step step;
   step.kind = kind;
   step.why = why;
-  step.variants.push_back({variant, kLaunchMicroseconds + double(bytes) / kMemoryGigabytes / 1e3, {std::move(launch)}});
+  step.variants.push_back({variant, kLaunchMicroseconds + double(bytes) / device.memoryGigabytes / 1e3, {std::move(launch)}});
   addStep(std::move(step));
 }
 
@@ -250,7 +269,7 @@ GpuCompiler::plainLaunch(llvm::ArrayRef<mlir::Value> leaves, Place to, int64_t t
       block ? block
             : uint32_t(std::clamp<uint64_t>(llvm::PowerOf2Ceil(uint64_t(threads) / options.multiprocessors), kWarp, kThreads));
   launch.grid = uint32_t(llvm::divideCeil(threads, int64_t(launch.block)));
-  launch.overlaps = true;
+  launch.overlaps = isHopper();
   llvm::Expected<uint32_t> kernel = addKernel([&](llvm::Module &module) {
     llvm::IRBuilder<> b(module.getContext());
     llvm::SmallVector<llvm::Type *> types(1 + leaves.size(), b.getPtrTy());
@@ -259,8 +278,10 @@ GpuCompiler::plainLaunch(llvm::ArrayRef<mlir::Value> leaves, Place to, int64_t t
       function->addParamAttr(i, llvm::Attribute::getWithAlignment(module.getContext(), llvm::Align(kAlignment)));
     b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", function));
     Hopper hopper(b);
-    hopper.launchNextGrid();
-    hopper.waitForGridBefore();
+    if (launch.overlaps) {
+      hopper.launchNextGrid();
+      hopper.waitForGridBefore();
+    }
     Value *thread = b.CreateAdd(b.CreateMul(hopper.blockIndex(), b.getInt32(launch.block)), hopper.threadIndex());
     Elements elements(b);
     for (auto [i, leaf] : llvm::enumerate(leaves))
@@ -469,7 +490,7 @@ llvm::Error GpuCompiler::compileRowReduction(mlir::Value root, linalg::LinalgOp 
   return llvm::Error::success();
 }
 
-/// B as the tile kernel reads it: [columns][depth], in the order of depthDims, the last `innerDims` of which together take `innermost`
+/// B as the tile kernel reads it: [columns][depth] of each group, in the order of depthDims, the last `innerDims` of which together take `innermost`
 /// elements of each `group` of the outer ones: what is left of them is 0. `permutes`: columns as TileKernel::permutesColumns wants them.
 std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned innerDims, int64_t group, int64_t innermost,
                                    bool permutes) {
@@ -502,13 +523,17 @@ std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned inne
   }
   const int64_t outer = contraction.depth / inner, columnStride = strideOf(contraction.columnDim);
   const int64_t groups = int64_t(llvm::divideCeil(outer, group));
-  std::vector<uint8_t> result(size_t(contraction.columns * groups * innermost * size), 0);
-  for (int64_t column = 0; column < contraction.columns; ++column)
+  const int64_t batchStride = contraction.groups > 1 ? strideOf(contraction.batchDims[0]) : 0;
+  std::vector<uint8_t> result(size_t(contraction.groups * contraction.columns * groups * innermost * size), 0);
+  for (int64_t line = 0; line < contraction.groups * contraction.columns; ++line) {
+    const int64_t column = line % contraction.columns;
+    const int64_t first = line / contraction.columns * batchStride +
+                          (permutes ? bytePosition(unsigned(column)) : column) * columnStride;
     for (int64_t k = 0; k < contraction.depth; ++k)
       std::memcpy(
-          result.data() + ((column * groups + k / inner / group) * innermost + k / inner % group * inner + k % inner) * size,
-          source.data() + ((permutes ? bytePosition(unsigned(column)) : column) * columnStride + offsets[size_t(k)]) * size,
-          size);
+          result.data() + ((line * groups + k / inner / group) * innermost + k / inner % group * inner + k % inner) * size,
+          source.data() + (first + offsets[size_t(k)]) * size, size);
+  }
   return result;
 }
 
@@ -712,6 +737,82 @@ Reading readingOf(mlir::Value root, mlir::Value leaf, const llvm::DenseSet<mlir:
   return all;
 }
 
+llvm::Error GpuCompiler::addMmaVariants(MmaKernel kernel, const std::array<Place, 3> &places, llvm::ArrayRef<uint32_t> numbers,
+                                        llvm::ArrayRef<Argument> pointers, double bytes, Step &step) {
+  auto number = [&](MmaKernel::Parameter parameter) { return uint64_t(numbers[parameter - MmaKernel::Batches]); };
+  const uint64_t results = number(MmaKernel::Batches) * number(MmaKernel::Rows) * number(MmaKernel::Columns),
+                 stages = number(MmaKernel::Stages);
+  struct Candidate {
+    const MmaTile *tile;
+    uint64_t blocks;
+    double microseconds;
+  };
+  std::vector<Candidate> candidates;
+  for (const MmaTile &tile : mmaTiles()) {
+    const MmaShape &shape = tile.shape;
+    if (stages < shape.splitK)
+      continue;
+    const uint64_t blocks = number(MmaKernel::Batches) * llvm::divideCeil(number(MmaKernel::Rows), shape.rows) *
+                            llvm::divideCeil(number(MmaKernel::Columns), shape.columns) * shape.splitK;
+    const double stage = double(shape.rows) * shape.columns * kernel.depth() /
+                         (device.productsPerCycle * 2 / gpu::bytesOf(kernel.in)) / tile.rate;
+    const double compute = std::ceil(double(blocks) / options.multiprocessors) *
+                           double(llvm::divideCeil(stages, uint64_t(shape.splitK))) * stage / (device.clockGigahertz * 1e3);
+    // Sums of split k are written and read, by one launch more.
+    const double sums = shape.splitK > 1 ? double(2 * shape.splitK * results * 4) : 0;
+    candidates.push_back({&tile, blocks,
+                          kLaunchMicroseconds * (shape.splitK > 1 ? 2 : 1) +
+                              std::max(compute, (bytes + sums) / device.memoryGigabytes / 1e3)});
+  }
+  llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) { return a.microseconds < b.microseconds; });
+  if (candidates.size() > options.mostVariants)
+    candidates.resize(options.mostVariants);
+  std::optional<Place> workspace;
+  for (const Candidate &candidate : candidates) {
+    kernel.shape = candidate.tile->shape;
+    const unsigned parts = kernel.shape.splitK;
+    auto launchOf = [&](const MmaKernel &emitted, bool isSum, Place a, Place out) -> llvm::Expected<Launch> {
+      llvm::Expected<uint32_t> index =
+          addKernel([&](llvm::Module &module) { isSum ? emitMmaSum(module, emitted) : emitMmaKernel(module, emitted); });
+      if (!index)
+        return index.takeError();
+      Launch launch;
+      launch.kernel = *index;
+      launch.grid = uint32_t(isSum ? llvm::divideCeil(results / kernel.lanes, uint64_t(kMmaSumThreads)) : candidate.blocks);
+      launch.block = isSum ? kMmaSumThreads : emitted.shape.threads();
+      launch.sharedBytes = isSum ? 0 : emitted.sharedBytes();
+      launch.arguments = {a, places[MmaKernel::B], out};
+      launch.arguments.insert(launch.arguments.end(), numbers.begin(), numbers.end());
+      if (emitted.pointers)
+        launch.arguments.insert(launch.arguments.end(), pointers.begin(), pointers.end());
+      return launch;
+    };
+    Variant variant{kernel.shape.name(), candidate.microseconds, {}};
+    Place sums = places[MmaKernel::Out];
+    MmaKernel product = kernel;
+    if (parts > 1) {
+      const uint64_t needed = parts * results * 4;
+      if (!workspace)
+        workspace = bufferFor(needed);
+      buffers[workspace->offset].bytes = std::max(buffers[workspace->offset].bytes, int64_t(aligned(needed)));
+      sums = *workspace;
+      product.pointers = 0;
+    }
+    llvm::Expected<Launch> launch = launchOf(product, false, places[MmaKernel::A], sums);
+    if (!launch)
+      return launch.takeError();
+    variant.launches.push_back(std::move(*launch));
+    if (parts > 1) {
+      llvm::Expected<Launch> sum = launchOf(kernel, true, sums, places[MmaKernel::Out]);
+      if (!sum)
+        return sum.takeError();
+      variant.launches.push_back(std::move(*sum));
+    }
+    step.variants.push_back(std::move(variant));
+  }
+  return llvm::Error::success();
+}
+
 llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::LinalgOp op, Place to, std::string &why) {
   auto no = [&](const llvm::Twine &reason) {
     why = "not on the tensor cores: " + reason.str();
@@ -729,16 +830,17 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   const Element out = *elementOf(type.getElementType());
   if (out != Element::F32 && out != Element::Bf16 && out != Element::F16 && out != Element::I32 && out != Element::I8)
     return no(llvm::Twine("its result is ") + nameOf(out));
-  if (contraction.columns % 2)
+  if (isHopper() && contraction.columns % 2 && contraction.groups == 1)
     return no("an odd number of columns");
   if (contraction.batches * contraction.rows * contraction.columns > INT32_MAX)
     return no("more elements than 31 bits count");
   std::optional<Contraction::Window> window = contraction.window;
   int64_t innerDepth = op.getStaticLoopRanges()[contraction.depthDims.back()];
   if (window && window->filterHeight == 1 && window->filterWidth == 1 && window->strideHeight == 1 &&
-      window->strideWidth == 1 && window->outHeight == window->height && window->outWidth == window->width) {
+      window->strideWidth == 1 && window->outHeight == window->height && window->outWidth == window->width &&
+      contraction.groups == 1) {
     window.reset();
-  } else if (window) {
+  } else if (window && isHopper() && contraction.groups == 1) {
     const int64_t right = window->padLeft - (window->filterWidth - 1) * window->dilationWidth,
                   bottom = window->padTop - (window->filterHeight - 1) * window->dilationHeight;
     if (window->padLeft > 128 || window->padTop > 128 || right < -128 || bottom < -128)
@@ -746,16 +848,20 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     if (window->strideHeight > 8 || window->strideWidth > 8)
       return no("its strides are above 8");
   }
+  // The kernel of sm_80 has strides for the channels of a group.
+  const bool usesMma = !isHopper() || contraction.groups > 1;
+  if (contraction.groups > 1 && contraction.zeroPoint)
+    return no("groups and a zero point");
   // Few channels: the taps of a row become channels.
   unsigned innerDims = 1;
   int64_t rowGroup = 1;
-  const bool unfolds = window && window->filterWidth > 1 && (innerDepth * size % 16 || innerDepth <= kFewChannels) &&
+  const bool unfolds = window && contraction.groups == 1 && window->filterWidth > 1 && (innerDepth * size % 16 || innerDepth <= kFewChannels) &&
                        window->filterWidth * innerDepth <= depth;
   if (!unfolds && innerDepth * size % 16)
     return no("rows of its operands are no multiples of 16 bytes");
 
   auto constantB = contraction.b.getDefiningOp<mlir::arith::ConstantOp>();
-  if (constantB && contraction.batches > 1)
+  if (constantB && contraction.batches > 1 && contraction.groups == 1)
     constantB = nullptr;
   Place placeA;
   std::optional<StridedMatrices> matricesA, matricesB; // of operands that lie in another order
@@ -791,7 +897,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   const int64_t columns = contraction.columns, rows = contraction.rows;
   const int64_t taps = window ? window->filterHeight * window->filterWidth : 1;
   const int64_t paddedInner = window ? int64_t(llvm::alignTo(innerDepth, uint64_t(depth))) : contraction.depth;
-  const bool permutes = out == Element::I8 && columns % 16 == 0 && constantB;
+  const bool permutes = !usesMma && out == Element::I8 && columns % 16 == 0 && constantB;
   Place placeB;
   bool columnsInner = false;
   int64_t depthB = taps * paddedInner;
@@ -856,6 +962,115 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
                                                       double(columns * contraction.depth * size)) +
                        double(bytesOf(type)) * (leaves.size() > 1 ? 2 : 1);
 
+  std::optional<unsigned> residual; // of the leaves: it is copied while the tile is multiplied
+  const Epilogue epilogue = [&](llvm::IRBuilder<> &b, const EpilogueInput &input) {
+    const unsigned lanes = unsigned(input.sums.size());
+    Value *row = input.row, *column = input.column;
+    if (contraction.groups > 1) { // which stand behind the pixel in the output
+      Value *perGroup = b.getInt32(uint32_t(contraction.rows));
+      row = b.CreateAdd(b.CreateMul(b.CreateURem(row, perGroup), b.getInt32(uint32_t(contraction.groups))),
+                        b.CreateUDiv(row, perGroup));
+    }
+    ElementIndex index = delinearised(b, row, type.getShape().drop_back());
+    index.dims.push_back(column);
+    index.linear = b.CreateAdd(b.CreateMul(row, input.columns, "", true, true), column, "", true, true);
+    Elements elements(b);
+    for (auto [pointer, leaf] : llvm::enumerate(leaves))
+      if (residual == pointer && !input.residual.empty())
+        elements.setRow(leaf, Elements::Row(input.residual.begin(), input.residual.end()));
+      else
+        elements.setPointer(leaf, input.pointers[pointer]);
+    Elements::Row totals(input.sums.begin(), input.sums.end());
+    if (corrections) {
+      Value *number = column;
+      if (!corrections->isVector()) { // which taps lie in the image depends on line and position in it
+        auto offset = [&](unsigned pointer, Value *place) {
+          return b.CreateLoad(b.getInt32Ty(), b.CreateGEP(b.getInt32Ty(), input.pointers[leaves.size() + pointer],
+                                                          b.CreateZExt(place, b.getInt64Ty())));
+        };
+        number = b.CreateAdd(b.CreateAdd(offset(1, index.dims[1]), offset(2, index.dims[2])), column);
+      }
+      Value *at = b.CreateGEP(b.getInt32Ty(), input.pointers[leaves.size()], b.CreateZExt(number, b.getInt64Ty()));
+      Value *all = b.CreateAlignedLoad(llvm::FixedVectorType::get(b.getInt32Ty(), lanes), at, llvm::Align(4 * lanes));
+      for (auto [i, total] : llvm::enumerate(totals))
+        total = b.CreateSub(total, b.CreateExtractElement(all, uint64_t(i)));
+    }
+    elements.setRow(sums, std::move(totals));
+    llvm::SmallVector<Value *> results = elements.row(root, index, lanes);
+    for (Value *&value : results)
+      if (value->getType()->isBFloatTy() || value->getType()->isHalfTy())
+        value = b.CreateFPExt(value, b.getFloatTy()); // packed again, which changes nothing
+      else if (value->getType()->isIntegerTy(8))
+        value = b.CreateSIToFP(value, b.getFloatTy());
+    return results;
+  };
+  if (usesMma) {
+    MmaKernel kernel;
+    kernel.name = "kernel";
+    kernel.in = contraction.element;
+    kernel.out = out;
+    kernel.source = window ? RowSource::Pixels : RowSource::Matrix;
+    kernel.isBatched = contraction.batches > 1;
+    kernel.columnsInner = columnsInner;
+    kernel.lanes = columns % 4 == 0 ? 4 : columns % 2 == 0 ? 2 : 1;
+    kernel.pointers = unsigned(leaves.size() + (corrections ? corrections->places.size() : 0));
+    kernel.epilogue = epilogue;
+    llvm::SmallVector<Argument> pointers;
+    for (mlir::Value leaf : leaves)
+      pointers.push_back(placeInFunction(leaf));
+    if (corrections)
+      pointers.append(corrections->places.begin(), corrections->places.end());
+    auto strided = [&](std::optional<StridedMatrices> matrices, int64_t lines, int64_t width) {
+      if (!matrices)
+        matrices.emplace(StridedMatrices{width, lines, width, {}});
+      if (matrices->batch.empty() && contraction.batches > 1)
+        matrices->batch = {{contraction.batches, matrices->rows * matrices->rowStride}};
+      [[maybe_unused]] const bool splits = splitBatch(*matrices, contraction.batches / heads, heads);
+      assert(splits && "operands whose batches cannot be split are copied");
+      return *matrices;
+    };
+    StridedMatrices ofA = strided(matricesA, rows, window ? window->channels : contraction.depth),
+                    ofB = columnsInner ? strided(matricesB, depthB, columns) : strided(matricesB, columns, depthB),
+                    ofOut = strided(matricesOut, rows, columns);
+    if (contraction.groups > 1) {
+      ofA.rowStride = ofA.columns * contraction.groups;
+      ofA.batch = {{1, 0}, {contraction.groups, ofA.columns}};
+      ofOut.rowStride = columns * contraction.groups;
+      ofOut.batch = {{1, 0}, {contraction.groups, columns}};
+    }
+    auto units = [&](int64_t elements) { return uint32_t(elements * size / 16); };
+    llvm::SmallVector<uint32_t> numbers{uint32_t(contraction.batches),
+                                        uint32_t(rows),
+                                        uint32_t(columns),
+                                        stages,
+                                        units(window ? window->channels : contraction.depth),
+                                        columnsInner ? uint32_t(depthB) : units(depthB),
+                                        units(ofA.rowStride),
+                                        units(ofB.rowStride),
+                                        uint32_t(ofOut.rowStride),
+                                        uint32_t(heads),
+                                        units(ofA.batch[1].stride),
+                                        units(ofA.batch[0].stride),
+                                        units(ofB.batch[1].stride),
+                                        units(ofB.batch[0].stride),
+                                        uint32_t(ofOut.batch[1].stride),
+                                        uint32_t(ofOut.batch[0].stride)};
+    const Contraction::Window w = window.value_or(Contraction::Window{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0});
+    for (int64_t value : {w.height, w.width, w.outHeight, w.outWidth, w.strideHeight, w.strideWidth, w.padTop, w.padLeft,
+                          w.dilationHeight, w.dilationWidth, w.filterWidth, window ? paddedInner / depth : 1})
+      numbers.push_back(uint32_t(value));
+    Step step;
+    step.kind = window ? "convolution" : "matrix product";
+    if (llvm::Error error = addMmaVariants(kernel, {placeA, placeB, to}, numbers, pointers, bytes, step))
+      return std::move(error);
+    use(placeA);
+    use(to);
+    for (mlir::Value leaf : leaves)
+      use(placeInFunction(leaf));
+    addStep(std::move(step));
+    return true;
+  }
+
   struct Candidate {
     const Tile *tile;
     double microseconds;
@@ -870,16 +1085,15 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
         double(llvm::divideCeil(rows, int64_t(shape.rows)) * llvm::divideCeil(columns, int64_t(shape.columns))) * shape.splitK;
     const double waves = std::ceil(tiles / options.multiprocessors);
     // Cycles of a stage at the peak of 2048 products of bf16 in a cycle; bytes are twice as fast, floats half.
-    const double stage = double(shape.rows) * shape.columns * double(depth) / (2048.0 * 2 / size) / tile.rate;
-    const double compute = waves * std::ceil(double(stages) / shape.splitK) * stage / (kClockGigahertz * 1e3);
-    candidates.push_back({&tile, kLaunchMicroseconds + std::max(compute, bytes / kMemoryGigabytes / 1e3)});
+    const double stage = double(shape.rows) * shape.columns * double(depth) / (device.productsPerCycle * 2 / size) / tile.rate;
+    const double compute = waves * std::ceil(double(stages) / shape.splitK) * stage / (device.clockGigahertz * 1e3);
+    candidates.push_back({&tile, kLaunchMicroseconds + std::max(compute, bytes / device.memoryGigabytes / 1e3)});
   }
   llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) { return a.microseconds < b.microseconds; });
   if (candidates.size() > options.mostVariants)
     candidates.resize(options.mostVariants);
 
   // What the epilogue reads, and a tile can copy while it is multiplied: a tensor like the result, and vectors.
-  std::optional<unsigned> residual;
   std::vector<TileKernel::Vector> vectors;
   for (auto [i, leaf] : llvm::enumerate(leaves)) {
     const Element element = *elementOf(tensorOf(leaf).getElementType());
@@ -936,42 +1150,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     if (!mayCopyAhead && !copiesAhead)
       continue; // it is there already
     const std::string name = shape.name() + (mayCopyAhead ? "" : " direct");
-    kernel.epilogue = [&](llvm::IRBuilder<> &b, const EpilogueInput &input) {
-      const unsigned lanes = unsigned(input.sums.size());
-      Value *row = input.row, *column = input.column;
-      ElementIndex index = delinearised(b, row, type.getShape().drop_back());
-      index.dims.push_back(column);
-      index.linear = b.CreateAdd(b.CreateMul(row, input.columns, "", true, true), column, "", true, true);
-      Elements elements(b);
-      for (auto [pointer, leaf] : llvm::enumerate(leaves))
-        if (residual == pointer && !input.residual.empty())
-          elements.setRow(leaf, Elements::Row(input.residual.begin(), input.residual.end()));
-        else
-          elements.setPointer(leaf, input.pointers[pointer]);
-      Elements::Row totals(input.sums.begin(), input.sums.end());
-      if (corrections) {
-        Value *number = column;
-        if (!corrections->isVector()) { // which taps lie in the image depends on line and position in it
-          auto offset = [&](unsigned pointer, Value *place) {
-            return b.CreateLoad(b.getInt32Ty(), b.CreateGEP(b.getInt32Ty(), input.pointers[leaves.size() + pointer],
-                                                            b.CreateZExt(place, b.getInt64Ty())));
-          };
-          number = b.CreateAdd(b.CreateAdd(offset(1, index.dims[1]), offset(2, index.dims[2])), column);
-        }
-        Value *at = b.CreateGEP(b.getInt32Ty(), input.pointers[leaves.size()], b.CreateZExt(number, b.getInt64Ty()));
-        Value *all = b.CreateAlignedLoad(llvm::FixedVectorType::get(b.getInt32Ty(), lanes), at, llvm::Align(4 * lanes));
-        for (auto [i, total] : llvm::enumerate(totals))
-          total = b.CreateSub(total, b.CreateExtractElement(all, uint64_t(i)));
-      }
-      elements.setRow(sums, std::move(totals));
-      llvm::SmallVector<Value *> results = elements.row(root, index, lanes);
-      for (Value *&value : results)
-        if (value->getType()->isBFloatTy() || value->getType()->isHalfTy())
-          value = b.CreateFPExt(value, b.getFloatTy()); // packed again, which changes nothing
-        else if (value->getType()->isIntegerTy(8))
-          value = b.CreateSIToFP(value, b.getFloatTy());
-      return results;
-    };
+    kernel.epilogue = epilogue;
     llvm::Expected<uint32_t> number = addKernel([&](llvm::Module &module) { emitTileKernel(module, kernel); });
     if (!number)
       return number.takeError();
@@ -1431,7 +1610,7 @@ llvm::Expected<bool> GpuCompiler::compileAttention(const AttentionMatch &match) 
                            llvm::Function *function) -> Value * {
     Elements elements(b);
     for (auto [pointer, leaf] : llvm::enumerate(leaves))
-      elements.setPointer(leaf, function->getArg(unsigned(kFirstAttentionPointer + pointer)));
+      elements.setPointer(leaf, function->getArg(unsigned(function->arg_size() - leaves.size() + pointer)));
     Value *value = score;
     for (const AttentionMatch::Step &step : match.steps) {
       llvm::Type *type = scalarType(b, tensorOf(step.source).getElementType());
@@ -1480,16 +1659,16 @@ llvm::Expected<bool> GpuCompiler::compileAttention(const AttentionMatch &match) 
     double microseconds;
   };
   std::vector<Candidate> candidates;
-  for (const AttentionShape &shape : kAttentionShapes) {
+  for (const AttentionShape &shape : isHopper() ? llvm::ArrayRef(kAttentionShapes) : llvm::ArrayRef(kMmaAttentionShapes)) {
     const double blocks = double(batches) * double(llvm::divideCeil(rows, int64_t(shape.rows)));
     const double area = double(shape.rows) * shape.keys;
     // The products of a tile at the tensor cores' peak, and its exponentials.
-    const double tile = area * 2 * double(context.columns) / 2048 +
+    const double tile = area * 2 * double(context.columns) / device.productsPerCycle +
                         area / kExponentialsPerCycle * (shape.consumers() > 1 ? 1 - kHiddenExponentials : 1);
     const double cycles =
         std::ceil(blocks / options.multiprocessors) * double(llvm::divideCeil(keys, int64_t(shape.keys))) * tile;
     candidates.push_back(
-        {&shape, kLaunchMicroseconds + std::max(cycles / (kClockGigahertz * 1e3), bytes / kMemoryGigabytes / 1e3)});
+        {&shape, kLaunchMicroseconds + std::max(cycles / (device.clockGigahertz * 1e3), bytes / device.memoryGigabytes / 1e3)});
   }
   llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) { return a.microseconds < b.microseconds; });
   const bool hasKernels = options.mostVariants > 1 && 2 * uint64_t(batches * rows * keys) * 2 <= kMostScoreBytes;
@@ -1504,27 +1683,43 @@ llvm::Expected<bool> GpuCompiler::compileAttention(const AttentionMatch &match) 
     kernel.element = scores.element;
     kernel.headSize = unsigned(context.columns);
     kernel.hasTail = keys % int64_t(kernel.shape.keys) != 0;
-    kernel.overlapsGrids = candidate.microseconds < kShortMicroseconds;
+    kernel.overlapsGrids = isHopper() && candidate.microseconds < kShortMicroseconds;
     kernel.scale = match.scale.value_or(1);
     kernel.pointers = unsigned(leaves.size());
     if (!match.scale)
       kernel.function = scoreFunction;
-    llvm::Expected<uint32_t> number = addKernel([&](llvm::Module &module) { emitAttention(module, kernel); });
+    llvm::Expected<uint32_t> number = addKernel(
+        [&](llvm::Module &module) { isHopper() ? emitAttention(module, kernel) : emitMmaAttention(module, kernel); });
     if (!number)
       return number.takeError();
     Launch launch;
     launch.kernel = *number;
     launch.grid = uint32_t(batches * int64_t(llvm::divideCeil(rows, int64_t(kernel.shape.rows))));
-    launch.block = kernel.shape.threads();
-    launch.sharedBytes = kernel.sharedBytes();
     launch.overlaps = kernel.overlapsGrids;
-    launch.arguments = {addMap(*operands[0].matrices, placeOf(operands[0].view.base), kernel.shape.rows),
+    const StridedMatrices *matrices[] = {&*operands[0].matrices, &*operands[1].matrices, &*operands[2].matrices, &*result};
+    if (isHopper()) {
+      launch.block = kernel.shape.threads();
+      launch.sharedBytes = kernel.sharedBytes();
+      launch.arguments = {addMap(*operands[0].matrices, placeOf(operands[0].view.base), kernel.shape.rows),
                         addMap(*operands[1].matrices, placeOf(operands[1].view.base), kernel.shape.keys),
                         addMap(*operands[2].matrices, placeOf(operands[2].view.base), kernel.shape.keys),
                         addMap(*result, to, 64),
                         uint32_t(heads),
                         uint32_t(rows),
                         uint32_t(keys)};
+    } else {
+      launch.block = mmaAttentionThreads(kernel.shape);
+      launch.sharedBytes = mmaAttentionSharedBytes(kernel);
+      for (const Operand &operand : operands)
+        launch.arguments.push_back(placeOf(operand.view.base));
+      launch.arguments.insert(launch.arguments.end(), {to, uint32_t(heads), uint32_t(rows), uint32_t(keys), uint32_t(1)});
+      auto addUnits = [&](int64_t stride) { launch.arguments.push_back(uint32_t(stride * gpu::bytesOf(scores.element) / 16)); };
+      for (const StridedMatrices *each : matrices)
+        addUnits(each->rowStride);
+      for (unsigned dim : {1, 0})
+        for (const StridedMatrices *each : matrices)
+          addUnits(each->batch[dim].stride);
+    }
     for (mlir::Value leaf : leaves)
       launch.arguments.push_back(placeInFunction(leaf));
     step.variants.push_back({kernel.shape.name(), candidate.microseconds, {std::move(launch)}});

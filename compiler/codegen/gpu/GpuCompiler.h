@@ -15,8 +15,9 @@ namespace tw::gpu {
 struct GpuOptions {
   /// Fast: products of f32 are rounded to tf32.
   graph::Math math = graph::Math::Exact;
-  /// Of the GPU that the cost model is for: an H100 SXM.
-  unsigned multiprocessors = 132;
+  Architecture architecture = Architecture::Sm90a;
+  /// Of the GPU that the cost model is for; 0: an H100 SXM's, or for sm_80 an A100's.
+  unsigned multiprocessors = 0;
   /// Variants of a step that the program keeps, for the one that runs it to choose from.
   unsigned mostVariants = 4;
   bool keepsLlvm = false; ///< Kernel::llvm, for people

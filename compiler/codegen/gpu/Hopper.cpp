@@ -3,39 +3,11 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/gpu/Hopper.h"
 
-#include "llvm/IR/InlineAsm.h"
-#include "llvm/IR/IntrinsicsNVPTX.h"
-
 using namespace llvm;
 using namespace tw;
 using namespace tw::gpu;
 
-CallInst *Hopper::assembly(const Twine &text, const Twine &constraints, Type *result, ArrayRef<Value *> operands,
-                           bool hasEffects) {
-  SmallVector<Type *> types;
-  for (Value *operand : operands)
-    types.push_back(operand->getType());
-  auto *type = FunctionType::get(result, types, false);
-  const std::string all =
-      (constraints + (hasEffects ? (constraints.isTriviallyEmpty() ? "~{memory}" : ",~{memory}") : "")).str();
-  CallInst *call = b.CreateCall(type, InlineAsm::get(type, text.str(), all, hasEffects), operands);
-  call->setDoesNotThrow();
-  if (hasEffects) // what a warp does together is not moved into branches
-    call->setConvergent();
-  return call;
-}
-
-static Value *special(IRBuilder<> &b, Intrinsic::ID id) { return b.CreateIntrinsic(b.getInt32Ty(), id, {}); }
-
-Value *Hopper::threadIndex() { return special(b, Intrinsic::nvvm_read_ptx_sreg_tid_x); }
-Value *Hopper::blockIndex() { return special(b, Intrinsic::nvvm_read_ptx_sreg_ctaid_x); }
-Value *Hopper::blockCount() { return special(b, Intrinsic::nvvm_read_ptx_sreg_nctaid_x); }
 Value *Hopper::clusterRank() { return assembly("mov.u32 $0, %cluster_ctarank;", "=r", b.getInt32Ty(), {}, false); }
-
-Value *Hopper::uniform(Value *value) {
-  return b.CreateIntrinsic(b.getInt32Ty(), Intrinsic::nvvm_shfl_sync_idx_i32,
-                           {b.getInt32(-1), value, b.getInt32(0), b.getInt32(31)});
-}
 
 void Hopper::initBarrier(Value *barrier, Value *arrivals) {
   assembly("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", b.getVoidTy(), {barrier, arrivals});
@@ -60,21 +32,6 @@ void Hopper::wait(Value *barrier, Value *parity) {
   assembly("{\n.reg .pred done;\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n@done bra.uni DONE;\nbra.uni "
            "WAIT;\nDONE:\n}",
            "r,r", b.getVoidTy(), {barrier, parity});
-}
-
-/// "{$from, $from+1, ...}".
-static std::string list(unsigned from, size_t count) {
-  std::string text = "{";
-  for (unsigned i = 0; i < count; ++i)
-    text += (i ? ", $" : "$") + std::to_string(from + i);
-  return text + "}";
-}
-
-static std::string repeated(StringRef constraint, size_t count) {
-  std::string text;
-  for (size_t i = 0; i < count; ++i)
-    text += (i ? "," : "") + constraint.str();
-  return text;
 }
 
 void Hopper::copyBox(Value *to, Value *map, ArrayRef<Value *> coordinates, Value *barrier) {
@@ -116,12 +73,6 @@ void Hopper::waitStoresRead(unsigned left) {
 void Hopper::waitStores(unsigned left) { assembly("cp.async.bulk.wait_group " + Twine(left) + ";", "", b.getVoidTy(), {}); }
 void Hopper::fenceProxy() { assembly("fence.proxy.async.shared::cta;", "", b.getVoidTy(), {}); }
 
-void Hopper::synchronize() { assembly("bar.sync 0;", "", b.getVoidTy(), {}); }
-
-void Hopper::synchronize(Value *id, unsigned threads) {
-  assembly("bar.sync $0, " + Twine(threads) + ";", "r", b.getVoidTy(), {id});
-}
-
 void Hopper::synchronizeCluster() {
   assembly("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;", "", b.getVoidTy(), {});
 }
@@ -161,10 +112,7 @@ SmallVector<Value *> Hopper::multiply(Element element, unsigned columns, ArrayRe
   operands.append({a, bDescriptor, accumulates});
   Type *sum = integer ? b.getInt32Ty() : b.getFloatTy();
   Value *all = assembly(text, constraints, StructType::get(b.getContext(), SmallVector<Type *>(n, sum)), operands);
-  SmallVector<Value *> results;
-  for (unsigned i = 0; i < n; ++i)
-    results.push_back(b.CreateExtractValue(all, i));
-  return results;
+  return elementsOf(all);
 }
 
 SmallVector<Value *> Hopper::multiply(Element element, unsigned columns, ArrayRef<Value *> sums, Value *a, Value *bDescriptor,
@@ -214,10 +162,7 @@ SmallVector<Value *> Hopper::multiplySteps(Element element, unsigned columns, Ar
   operands.append(a.begin(), a.end());
   operands.push_back(bDescriptor);
   Value *all = assembly(text, constraints, StructType::get(b.getContext(), SmallVector<Type *>(n, b.getFloatTy())), operands);
-  SmallVector<Value *> results;
-  for (unsigned i = 0; i < n; ++i)
-    results.push_back(b.CreateExtractValue(all, i));
-  return results;
+  return elementsOf(all);
 }
 
 SmallVector<Value *> Hopper::waitProducts(ArrayRef<Value *> sums, unsigned left) {
@@ -228,25 +173,7 @@ SmallVector<Value *> Hopper::waitProducts(ArrayRef<Value *> sums, unsigned left)
     constraints += "," + std::to_string(i);
   Value *all = assembly("wgmma.wait_group.sync.aligned " + Twine(left) + ";", constraints,
                         StructType::get(b.getContext(), SmallVector<Type *>(n, sum)), sums);
-  SmallVector<Value *> results;
-  for (unsigned i = 0; i < n; ++i)
-    results.push_back(b.CreateExtractValue(all, i));
-  return results;
-}
-
-Value *Hopper::pack(Element element, Value *low, Value *high) {
-  return assembly(element == Element::F16 ? "cvt.rn.f16x2.f32 $0, $2, $1;" : "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f",
-                  b.getInt32Ty(), {low, high}, false);
-}
-
-Value *Hopper::packBytes(ArrayRef<Value *> values) {
-  SmallVector<Value *> integers;
-  for (Value *value : values)
-    integers.push_back(assembly("cvt.rni.s32.f32 $0, $1;", "=r,f", b.getInt32Ty(), {value}, false));
-  Value *high = assembly("cvt.pack.sat.s8.s32.b32 $0, $1, $2, $3;", "=r,r,r,r", b.getInt32Ty(),
-                         {integers[3], integers[2], b.getInt32(0)}, false);
-  return assembly("cvt.pack.sat.s8.s32.b32 $0, $1, $2, $3;", "=r,r,r,r", b.getInt32Ty(), {integers[1], integers[0], high},
-                  false);
+  return elementsOf(all);
 }
 
 void Hopper::storeMatrices(Value *address, ArrayRef<Value *> matrices) {
@@ -257,10 +184,6 @@ void Hopper::storeMatrices(Value *address, ArrayRef<Value *> matrices) {
 
 Value *Hopper::inBlock(Value *address, Value *rank) {
   return assembly("mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", b.getInt32Ty(), {address, rank}, false);
-}
-
-void Hopper::storeShared(Value *address, Value *value) {
-  assembly("st.shared.b32 [$0], $1;", value->getType()->isFloatTy() ? "r,f" : "r,r", b.getVoidTy(), {address, value});
 }
 
 Value *Hopper::loadCluster(Type *type, Value *address) {

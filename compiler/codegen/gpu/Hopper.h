@@ -2,30 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Barriers in shared memory, tensor copies, matrix products of a warpgroup and
-// what goes with them, as inline assembly. Addresses in shared memory are i32.
+// what goes with them, as inline assembly, beside those of sm_80.
 // Sources: PTX ISA 8.0, sections 9.7.8.24 (tensor copies), 9.7.12.15 (mbarrier),
 // 9.7.14 (wgmma).
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_CODEGEN_GPU_HOPPER_H
 #define COMPILER_CODEGEN_GPU_HOPPER_H
 
-#include "compiler/codegen/gpu/Program.h"
-
-#include "llvm/ADT/ArrayRef.h"
-#include "llvm/IR/IRBuilder.h"
+#include "compiler/codegen/gpu/Ampere.h"
 
 namespace tw::gpu {
 
-class Hopper {
+class Hopper : public Ampere {
 public:
-  explicit Hopper(llvm::IRBuilder<> &builder) : b(builder) {}
+  using Ampere::Ampere;
 
-  llvm::Value *threadIndex(); ///< i32, in the block
-  llvm::Value *blockIndex();  ///< i32, in the grid
-  llvm::Value *blockCount();  ///< i32
   llvm::Value *clusterRank(); ///< i32, of this block in its cluster
-  /// `value` of lane 0, so that the compiler knows it is one for the warp.
-  llvm::Value *uniform(llvm::Value *value);
 
   void initBarrier(llvm::Value *barrier, llvm::Value *arrivals);
   /// What threads of this block initialised is visible to copies and to other blocks of the cluster.
@@ -54,9 +46,6 @@ public:
   /// Writes to shared memory before are visible to copies behind.
   void fenceProxy();
 
-  /// All threads of the block, or `threads` of it at barrier `id`.
-  void synchronize();
-  void synchronize(llvm::Value *id, unsigned threads);
   void synchronizeCluster();
   void setRegisters(unsigned count, bool more);
 
@@ -82,16 +71,11 @@ public:
   /// Waits until at most `left` groups of products run; the sums behind it.
   llvm::SmallVector<llvm::Value *> waitProducts(llvm::ArrayRef<llvm::Value *> sums, unsigned left);
 
-  /// Two floats as 16-bit numbers, `low` in the low half.
-  llvm::Value *pack(Element element, llvm::Value *low, llvm::Value *high);
-  /// Four floats as saturated bytes, rounded to nearest even.
-  llvm::Value *packBytes(llvm::ArrayRef<llvm::Value *> values);
   /// Four 8x8 matrices of 16-bit elements; `address`: of this lane's row.
   void storeMatrices(llvm::Value *address, llvm::ArrayRef<llvm::Value *> matrices);
 
   /// The address of what lies at `address` in block `rank` of the cluster.
   llvm::Value *inBlock(llvm::Value *address, llvm::Value *rank);
-  void storeShared(llvm::Value *address, llvm::Value *value);
   llvm::Value *loadCluster(llvm::Type *type, llvm::Value *address);
 
   /// The grid before this one in the stream is done, and its results are visible.
@@ -99,15 +83,10 @@ public:
   /// The next grid in the stream may begin.
   void launchNextGrid();
 
-  llvm::CallInst *assembly(const llvm::Twine &text, const llvm::Twine &constraints, llvm::Type *result,
-                           llvm::ArrayRef<llvm::Value *> operands, bool hasEffects = true);
-
 private:
   llvm::SmallVector<llvm::Value *> multiplySteps(Element element, unsigned columns, llvm::ArrayRef<llvm::Value *> sums,
                                                  llvm::ArrayRef<llvm::Value *> a, llvm::Value *b,
                                                  llvm::ArrayRef<ProductStep> steps, bool accumulates, bool transposesB);
-
-  llvm::IRBuilder<> &b;
 };
 
 } // namespace tw::gpu

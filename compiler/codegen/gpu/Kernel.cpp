@@ -23,8 +23,8 @@ using namespace llvm;
 using namespace tw;
 using namespace tw::gpu;
 
-static TargetMachine &targetMachine() {
-  static const std::unique_ptr<TargetMachine> machine = [] {
+static TargetMachine &targetMachine(Architecture architecture) {
+  auto create = [](const char *processor, const char *features) {
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
@@ -33,16 +33,17 @@ static TargetMachine &targetMachine() {
     const Target *target = TargetRegistry::lookupTarget("nvptx64-nvidia-cuda", error);
     TargetOptions options;
     options.AllowFPOpFusion = FPOpFusion::Standard;
-    return std::unique_ptr<TargetMachine>(target->createTargetMachine("nvptx64-nvidia-cuda", "sm_90a", "+ptx80", options,
+    return std::unique_ptr<TargetMachine>(target->createTargetMachine("nvptx64-nvidia-cuda", processor, features, options,
                                                                       Reloc::PIC_, std::nullopt, CodeGenOptLevel::Aggressive));
-  }();
-  return *machine;
+  };
+  static const std::unique_ptr<TargetMachine> ampere = create("sm_80", "+ptx74"), hopper = create("sm_90a", "+ptx80");
+  return architecture == Architecture::Sm80 ? *ampere : *hopper;
 }
 
 std::unique_ptr<Module> gpu::createModule(LLVMContext &context) {
   auto module = std::make_unique<Module>("kernels", context);
   module->setTargetTriple("nvptx64-nvidia-cuda");
-  module->setDataLayout(targetMachine().createDataLayout());
+  module->setDataLayout(targetMachine(Architecture::Sm80).createDataLayout()); // that of all
   return module;
 }
 
@@ -128,7 +129,8 @@ SmallVector<Value *> gpu::emitLoop(IRBuilder<> &b, const Twine &name, ArrayRef<V
   return values;
 }
 
-Expected<std::string> gpu::toPtx(Module &module) {
+Expected<std::string> gpu::toPtx(Module &module, Architecture architecture) {
+  TargetMachine &machine = targetMachine(architecture);
   std::string problems;
   raw_string_ostream text(problems);
   if (verifyModule(module, &text))
@@ -140,7 +142,7 @@ Expected<std::string> gpu::toPtx(Module &module) {
     ModuleAnalysisManager modules;
     PipelineTuningOptions tuning;
     tuning.LoopUnrolling = tuning.LoopVectorization = tuning.SLPVectorization = false;
-    PassBuilder passes(&targetMachine(), tuning);
+    PassBuilder passes(&machine, tuning);
     passes.registerModuleAnalyses(modules);
     passes.registerCGSCCAnalyses(calls);
     passes.registerFunctionAnalyses(functions);
@@ -151,7 +153,7 @@ Expected<std::string> gpu::toPtx(Module &module) {
   SmallString<0> ptx;
   raw_svector_ostream stream(ptx);
   legacy::PassManager manager;
-  if (targetMachine().addPassesToEmitFile(manager, stream, nullptr, CodeGenFileType::AssemblyFile))
+  if (machine.addPassesToEmitFile(manager, stream, nullptr, CodeGenFileType::AssemblyFile))
     return createStringError("internal: LLVM writes no PTX");
   manager.run(module);
   return ptx.str().str();

@@ -3,6 +3,8 @@
 #ifndef COMPILER_CODEGEN_GPU_KERNEL_H
 #define COMPILER_CODEGEN_GPU_KERNEL_H
 
+#include "compiler/codegen/gpu/Program.h"
+
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
@@ -34,8 +36,8 @@ emitLoop(llvm::IRBuilder<> &b, const llvm::Twine &name, llvm::ArrayRef<llvm::Val
          llvm::function_ref<llvm::Value *(llvm::ArrayRef<llvm::Value *>)> condition,
          llvm::function_ref<llvm::SmallVector<llvm::Value *>(llvm::ArrayRef<llvm::Value *>)> body, unsigned unrolled = 1);
 
-/// The module as PTX text for sm_90a; the module is optimised in place. Errors: what LLVM's verifier says.
-llvm::Expected<std::string> toPtx(llvm::Module &module);
+/// The module as PTX text; the module is optimised in place. Errors: what LLVM's verifier says.
+llvm::Expected<std::string> toPtx(llvm::Module &module, Architecture architecture);
 
 } // namespace tw::gpu
 

@@ -19,6 +19,12 @@ enum class Element : uint8_t { F32, Bf16, F16, F64, I8, I16, I32, I64, Bool };
 unsigned bytesOf(Element element);
 const char *nameOf(Element element);
 
+/// What kernels are compiled for. Code for sm_80 runs on every later device, that for sm_90a on Hopper alone.
+enum class Architecture : uint8_t { Sm80, Sm90a };
+const char *nameOf(Architecture architecture);
+/// Why a device of this compute capability (90: 9.0) cannot run its code: "it is sm_75, but kernels are for sm_80 and later"; else empty.
+std::string whyNot(Architecture architecture, int computeCapability);
+
 /// A place in device memory: in the arena, which also holds inputs and outputs, or in the constants. Multiples of kAlignment.
 struct Place {
   bool isConstant = false;
@@ -94,6 +100,7 @@ struct Tensor {
 };
 
 struct Program {
+  Architecture architecture = Architecture::Sm90a;
   std::vector<Kernel> kernels;
   std::vector<TensorMap> maps;
   std::vector<Step> steps;

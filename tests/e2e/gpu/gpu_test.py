@@ -60,6 +60,62 @@ class GpuTest(CliTest):
                 other = self.path / "again.gpu" / path.relative_to(self.path / "net.gpu")
                 self.assertEqual(path.read_bytes(), other.read_bytes(), path)
 
+    def test_code_for_sm_80_has_no_instructions_of_later_devices(self):
+        self.tilewright("compile", "net.mlir", "--target", "gpu", "--gpu", "sm_80", "-o", "net.gpu")
+        program = json.loads((self.path / "net.gpu/program.json").read_text())
+        self.assertEqual(program["architecture"], "sm_80")
+        self.assertEqual(program["maps"], [])
+        kernels = [(self.path / "net.gpu" / kernel["file"]).read_text() for kernel in program["kernels"]]
+        self.assertTrue(any("mma.sync.aligned.m16n8k16" in kernel for kernel in kernels))
+        for kernel in kernels:
+            self.assertIn(".target sm_80", kernel)
+            for instruction in ("wgmma", "cp.async.bulk", "mbarrier", "griddepcontrol", "setmaxnreg", "stmatrix"):
+                self.assertNotIn(instruction, kernel)
+        (self.path / "net.gpu/program.json").write_text(json.dumps({**program, "architecture": "sm_70"}))
+        self.assertIn('architecture is "sm_70" but must be sm_80 or sm_90a', self.runner("net.gpu", status=1))
+
+    # What docs/gpu.md shows.
+    PROGRAM = """#include "net.h"
+#include <stdio.h>
+int main(void) {
+  static uint16_t x[8 * 64], y[8 * 32];
+  net_network *network = net_load("net.gpu");
+  int failed = !network || net_run(network, x, y);
+  if (failed)
+    fprintf(stderr, "%s\\n", net_error());
+  net_free(network);
+  return failed;
+}
+"""
+
+    def test_a_c_program_of_ten_lines(self):
+        for architecture in ("sm_80", "sm_90a"):
+            with self.subTest(architecture):
+                self.tilewright("compile", "net.mlir", "--target", "gpu", "--gpu", architecture, "-o", "net.gpu")
+                self.write("program.c", self.PROGRAM)
+                subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Inet.gpu", "program.c", "net.gpu/net.c", "-ldl", "-o", "program"],
+                               cwd=self.path, check=True, timeout=100)
+                result = subprocess.run(["./program"], cwd=self.path, capture_output=True, text=True, timeout=100)
+                if result.returncode:
+                    self.assertRegex(result.stderr, "^no GPU here")
+                libraries = subprocess.run(["ldd", "./program"], cwd=self.path, capture_output=True, text=True, timeout=100).stdout
+                self.assertNotRegex(libraries, "cuda|stdc|LLVM")
+
+    def test_machine_code_where_ptxas_is(self):
+        (self.path / "bin").mkdir()
+        self.write("bin/ptxas", "#!/bin/sh\n[ \"$1\" = -arch=sm_80 ] && [ \"$3\" = -o ] && echo machine code >\"$4\" || { echo no such thing; exit 1; }\n")
+        (self.path / "bin/ptxas").chmod(0o755)
+        path = {"PATH": f"{self.path}/bin:{os.environ['PATH']}"}
+        command = [os.environ["TILEWRIGHT"], "compile", "net.mlir", "--target", "gpu", "-o", "net.gpu"]
+        subprocess.run([*command, "--gpu", "sm_80"], cwd=self.path, check=True, timeout=100, env={**os.environ, **path})
+        self.assertEqual((self.path / "net.gpu/kernels/0.cubin").read_text(), "machine code\n")
+        failing = subprocess.run(command, cwd=self.path, capture_output=True, text=True, timeout=100, env={**os.environ, **path})
+        self.assertEqual(failing.returncode, 1)
+        self.assertIn("ptxas fails: no such thing", failing.stderr)
+        # Without it, old machine code does not stay beside new kernels.
+        subprocess.run([*command, "--gpu", "sm_80"], cwd=self.path, check=True, timeout=100, env={**os.environ, "PATH": "/nowhere"})
+        self.assertEqual(list((self.path / "net.gpu/kernels").glob("*.cubin")), [])
+
     def test_floats_are_rounded_only_when_asked(self):
         self.write("net.mlir", NETWORK.replace("bf16", "f32").replace("  %a = graph.cast %x : (tensor<8x64xf32>) -> tensor<8x64xf32>\n", "")
                    .replace("%a,", "%x,").replace("  %o = graph.cast %y : (tensor<8x32xf32>) -> tensor<8x32xf32>\n", "").replace("%o", "%y"))
@@ -75,11 +131,14 @@ class GpuTest(CliTest):
         self.assertIn("define void @kernel(", text)
 
     def test_what_is_for_other_targets_is_refused(self):
-        for options, message in [(["--hw", "tiny_8x8"], "--hw is for --target accel: code for a GPU is for sm_90a"),
+        for options, message in [(["--hw", "tiny_8x8"], "--hw is for --target accel: --gpu names the architecture of --target gpu"),
                                  (["--emit", "isa"], "--emit is 'isa' but --target gpu has import, graph, linalg, fusion, llvm and ptx"),
-                                 (["--emit", "asm"], "--emit asm is for --target cpu"), (["--name", "x"], "--name is for --target cpu")]:
+                                 (["--emit", "asm"], "--emit asm is for --target cpu"),
+                                 (["--name", "2x"], "--name is '2x' but must be a C identifier"), (["--gpu", "sm_75"], "--gpu")]:
             self.fails("compile", "net.mlir", "--target", "gpu", *options, message=message)
         self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--emit", "ptx", message="--emit ptx is for --target gpu")
+        self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--gpu", "sm_80", message="--gpu is for --target gpu")
+        self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--name", "x", message="--name is for --target cpu, gpu or opencl")
         self.write("file", "")
         self.fails("compile", "net.mlir", "--target", "gpu", "-o", "file", message="file")
 

@@ -1,0 +1,106 @@
+//===- MmaKernel.h - Matrix products and convolutions for sm_80 -*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The template of TileKernel.h for devices without TMA and wgmma. All threads of
+// a block copy 16 bytes each into a ring of stages (cp.async), whose rows of 128
+// bytes have their units of 16 XORed with the row, and all warps multiply (mma).
+// What lies outside is filled with zeros. Sums go through shared memory, so that
+// neighbouring threads read what the epilogue reads, and write, side by side.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_CODEGEN_GPU_MMAKERNEL_H
+#define COMPILER_CODEGEN_GPU_MMAKERNEL_H
+
+#include "compiler/codegen/gpu/TileKernel.h"
+
+namespace tw::gpu {
+
+/// A tile of the output, and the warps of the block that computes it.
+struct MmaShape {
+  unsigned rows = 128, columns = 128; ///< multiples of 64
+  unsigned stages = 3;
+  /// Blocks that share the k of a tile; a second kernel adds up their sums. 1: none.
+  unsigned splitK = 1;
+  unsigned warpsDown = 2, warpsAcross = 4; ///< a warp has rows and columns in multiples of 16
+
+  unsigned threads() const { return 32 * warpsDown * warpsAcross; }
+  /// "128x64", "64x64/4" with split k.
+  std::string name() const;
+};
+
+/// `rate`: about the part of the tensor cores' peak that a tile reaches, an estimate.
+struct MmaTile {
+  MmaShape shape;
+  double rate;
+};
+/// The tiles there are. All but the first fit into the 99 KB that a block has on sm_86 and sm_89.
+llvm::ArrayRef<MmaTile> mmaTiles();
+
+struct MmaKernel {
+  std::string name;
+  MmaShape shape;
+  Element in = Element::Bf16, out = Element::Bf16;
+  RowSource source = RowSource::Matrix;
+  bool isBatched = false;
+  /// B lies [k, columns], 16-bit elements; else [columns, k].
+  bool columnsInner = false;
+  /// Neighbouring columns that the epilogue is given: 4, 2 or 1. The number of columns is a multiple of it.
+  unsigned lanes = 4;
+  unsigned pointers = 0; ///< that the epilogue reads: parameters FirstPointer and behind
+  Epilogue epilogue;
+
+  unsigned stageBytes() const { return (shape.rows + shape.columns) * kStageRowBytes; }
+  /// Elements of k in a stage.
+  unsigned depth() const { return kStageRowBytes / bytesOf(in); }
+  /// Of dynamic shared memory: the stages, or the sums of the tile.
+  unsigned sharedBytes() const;
+
+  /// Parameters: pointers, and i32. A unit is 16 bytes.
+  enum Parameter : unsigned {
+    A,
+    B,
+    Out,       ///< with split k, sums: [part of k][product][row][column]
+    Batches,   ///< products
+    Rows,      ///< of the output of each product
+    Columns,   ///< of the output of each product
+    Stages,    ///< of k
+    DepthA,    ///< units of a row of A; of Pixels, of the channels of a pixel
+    DepthB,    ///< units of a row of B; of columnsInner, rows of B
+    RowStrideA, ///< units; of Pixels, of a pixel
+    RowStrideB, ///< units
+    RowStrideOut, ///< elements
+    InnerBatches, ///< of the inner one of two batch dims
+    InnerStrideA, ///< units
+    OuterStrideA,
+    InnerStrideB, ///< units
+    OuterStrideB,
+    InnerStrideOut, ///< elements
+    OuterStrideOut,
+    // Of Pixels.
+    Height,
+    Width,
+    OutHeight,
+    OutWidth,
+    StrideHeight,
+    StrideWidth,
+    PadTop,
+    PadLeft,
+    DilationHeight,
+    DilationWidth,
+    FilterWidth,
+    ChannelBlocks, ///< stages of a tap
+    FirstPointer
+  };
+};
+
+/// Adds the kernel to `module`, whose triple is nvptx64-nvidia-cuda. A grid has a block for each part of k of each tile of each product.
+llvm::Function *emitMmaKernel(llvm::Module &module, const MmaKernel &kernel);
+
+/// Threads of a block of the kernel behind one with split k.
+constexpr unsigned kMmaSumThreads = 256;
+/// Adds the kernel that adds up what blocks of split k have written to A, and applies the epilogue. The same parameters; a thread for `lanes`
+/// columns.
+llvm::Function *emitMmaSum(llvm::Module &module, const MmaKernel &kernel);
+
+} // namespace tw::gpu
+
+#endif // COMPILER_CODEGEN_GPU_MMAKERNEL_H
