@@ -165,9 +165,9 @@ Emitter::Transfer Emitter::inputTransfer(const Tile &t) const {
   return Transfer::box(tileChannels, allChannels, width, height * t.tile[P2], elementSize, machine);
 }
 
-/// The weights of a tile, from DRAM. Constants lie there in the order of use; others lie as what made them wrote them.
+/// The weights of a tile, from DRAM. Constants lie there in the order of use, and a column is one run; others lie as what made them wrote them.
 Emitter::Transfer Emitter::weightTransfer(const Tile &t) const {
-  if (constantWeights())
+  if (constantWeights() || channels() == 1)
     return Transfer::dense(double(weightTileBytes(t)));
   const Anchor &anchor = *kernel.anchor;
   const int64_t elementSize = elementBytes(), taps = anchor.axes[0].kernel * anchor.weightRows();
@@ -445,7 +445,7 @@ cost::KernelWork Emitter::tileWork(const Tile &t, const Buffers &b) const {
   Transfer input;
   OperandLoads operands;
   double loadCount = 0, tensor = 0, perTileTensor = 0, roundTrips = 0, converting = 0;
-  const Transfer weights = b.weights >= 0 && contraction()
+  const Transfer weights = b.weights >= 0 && contraction() && !constantWeights()
                                ? weightTransfer(t)
                                : Transfer::dense(b.weights >= 0 ? double(b.all[size_t(b.weights)].bytes) : 0);
   const double weightLoad = std::max(weights.slots / bandwidth, weights.bytes / timing::loadBytesPerCycle(machine));

@@ -141,19 +141,19 @@ template <typename OpT> struct GroupProduct : OpRewritePattern<OpT> {
 struct SoftmaxOfGroups : OpRewritePattern<SoftmaxOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SoftmaxOp op, PatternRewriter &rewriter) const override {
-    auto reshape = op.getX().getDefiningOp<ReshapeOp>();
-    if (!reshape || !reshape->hasOneUse())
+    Value x = op.getX();
+    for (auto reshape = x.getDefiningOp<ReshapeOp>(); reshape && reshape->hasOneUse(); reshape = x.getDefiningOp<ReshapeOp>())
+      x = reshape.getX();
+    const ArrayRef<int64_t> shape = shapeOf(op.getX()), rows = shapeOf(x);
+    if (x == op.getX() || shape.size() != 3 || rows.size() != 3 || rows == shape || op.getAxis() != 2 || rows[2] != shape[2])
       return failure();
-    const ArrayRef<int64_t> shape = shapeOf(op.getX()), rows = shapeOf(reshape.getX());
-    if (shape.size() != 3 || rows.size() != 3 || op.getAxis() != 2 || rows[2] != shape[2])
-      return failure();
-    Operation *maker = reshape.getX().getDefiningOp();
+    Operation *maker = x.getDefiningOp();
     while (maker && isElementwise(maker) && maker->hasOneUse())
       maker = maker->getOperand(0).getDefiningOp();
     if (!isa_and_nonnull<MatmulOp, MatmulIntegerOp>(maker))
       return failure();
-    Value y = rewriter.create<SoftmaxOp>(op.getLoc(), reshape.getX().getType(), reshape.getX(), op.getAxis());
-    rewriter.replaceOp(op, createReshape(rewriter, reshape.getLoc(), y, shape));
+    Value y = rewriter.create<SoftmaxOp>(op.getLoc(), x.getType(), x, op.getAxis());
+    rewriter.replaceOp(op, createReshape(rewriter, op.getLoc(), y, shape));
     return success();
   }
 };

@@ -16,12 +16,6 @@ namespace tw::graph {
 #include "compiler/graph/transforms/Passes.h.inc"
 
 namespace {
-/// Whether it is a constant, perhaps of another shape.
-bool isConstant(Value value) {
-  auto reshape = value.getDefiningOp<ReshapeOp>();
-  return constantOf(reshape ? reshape.getX() : value) != nullptr;
-}
-
 /// The same op on columns: `row`, [1, n], has become `column`, [n, 1]. Null if it is not made element by element, or of other values.
 Operation *onColumn(OpBuilder &builder, Operation *op, Value row, Value column) {
   if (!isElementwise(op) || shapeOf(op->getResult(0)) != shapeOf(row))
@@ -31,7 +25,7 @@ Operation *onColumn(OpBuilder &builder, Operation *op, Value row, Value column) 
     const bool isBias = i == 1 && isa<RequantizeOp>(op); // a vector in either form
     if (operand == row)
       mapping.map(operand, column);
-    else if (!isConstant(operand))
+    else if (!constantOf(operand))
       return nullptr;
     else if (tensorOf(operand).getNumElements() > 1 && !isBias)
       mapping.map(operand, createReshape(builder, op->getLoc(), operand, shapeOf(column)));
@@ -43,14 +37,17 @@ Operation *onColumn(OpBuilder &builder, Operation *op, Value row, Value column) 
   return copy;
 }
 
-/// Elements with a bias and a multiplier of their own: as columns these are tensors, and the vector engine has one beside the sums. So the
-/// bias becomes an addition, exact as it wraps in both forms.
+/// Whether each element has a bias and a multiplier of its own. As columns these are tensors; the vector engine has one beside the sums.
+bool hasTwoPerElement(Operation *op) {
+  auto requantize = dyn_cast<RequantizeOp>(op);
+  return requantize && requantize.getBias() && requantize.getMultipliers().size() > 1;
+}
+
+/// The bias of such elements becomes an addition, exact as it wraps in both forms.
 void addBiasFirst(RequantizeOp op) {
-  if (!op.getBias() || op.getMultipliers().size() == 1)
-    return;
   OpBuilder builder(op);
-  Value bias = createReshape(builder, op.getLoc(), op.getBias(), shapeOf(op.getX()));
-  op.getXMutable().assign(builder.create<AddOp>(op.getLoc(), op.getX().getType(), op.getX(), bias));
+  Value addend = builder.create<ConstantOp>(op.getLoc(), reshapeConstant(constantOf(op.getBias()), shapeOf(op.getX())));
+  op.getXMutable().assign(builder.create<AddOp>(op.getLoc(), op.getX().getType(), op.getX(), addend));
   op.getBiasMutable().clear();
 }
 
@@ -73,9 +70,12 @@ struct SwapOperandsPass : impl::SwapOperandsPassBase<SwapOperandsPass> {
     if constexpr (std::is_same_v<OpT, MatmulIntegerOp>)
       if (op.getBZeroPoints().size() != 1) // rows of the first operand have one zero point
         return;
-    for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
-      if (auto requantize = dyn_cast<RequantizeOp>(user); requantize && op->hasOneUse())
-        addBiasFirst(requantize);
+    if (llvm::any_of(op->getUsers(), hasTwoPerElement)) {
+      auto requantize = dyn_cast<RequantizeOp>(*op->user_begin());
+      if (!op->hasOneUse() || !constantOf(requantize.getBias()))
+        return;
+      addBiasFirst(requantize);
+    }
     const Location loc = op.getLoc();
     OpBuilder builder(op);
     Value weights = createTranspose(builder, loc, op.getB(), {1, 0});

@@ -6,6 +6,8 @@
 // RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=3 columns=4 scratchpad=1044 dram-bytes=8" | FileCheck %s --check-prefix=SLOW
 // RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=16 columns=4 scratchpad=6552 dram-bytes=8" | FileCheck %s --check-prefix=PACKED
 // RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=16 columns=4 scratchpad=6551 dram-bytes=8" | FileCheck %s --check-prefix=CROWDED
+// RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=16 columns=8 scratchpad=1000 dram-bytes=16" | FileCheck %s --check-prefix=PAIRS
+// RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=16 columns=8 scratchpad=1000 dram-bytes=16 packs-pixels=false" | FileCheck %s --check-prefix=ALONE
 
 // Each part of a concatenation has its own pool, behind a kernel or not; the results are joined.
 // CHECK-LABEL: func.func @parts
@@ -243,4 +245,20 @@ func.func @floats(%x: tensor<1x8x8x3xf32>) -> tensor<1x3x3x4xf32> {
   %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
     layout = "nhwc"} : (tensor<1x8x8x4xf32>) -> tensor<1x3x3x4xf32>
   return %2 : tensor<1x3x3x4xf32>
+}
+
+// -----
+
+// Floats of two rows may share the columns of an array twice as wide: then the pool stays behind them. Not where pixels are not packed.
+// PAIRS-LABEL: func.func @rows_in_pairs
+// PAIRS: graph.max_pool
+// PAIRS-NOT: tilewright.of_sums
+// PAIRS: return
+// ALONE-LABEL: func.func @rows_in_pairs
+// ALONE: graph.max_pool {{.*}}tilewright.of_sums
+func.func @rows_in_pairs(%x: tensor<1x16x16x8xf32>) -> tensor<1x8x8x4xf32> {
+  %w = graph.constant dense<0.5> : tensor<3x3x8x4xf32>
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x16x16x8xf32>, tensor<3x3x8x4xf32>) -> tensor<1x16x16x4xf32>
+  %1 = graph.max_pool %0 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "nhwc"} : (tensor<1x16x16x4xf32>) -> tensor<1x8x8x4xf32>
+  return %1 : tensor<1x8x8x4xf32>
 }

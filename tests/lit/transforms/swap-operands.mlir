@@ -49,7 +49,7 @@ func.func @floats(%x: tensor<1x40xf32>) -> (tensor<1x30xf32>, tensor<1x30xf32>) 
 // Elements with a bias and a scale of their own: the bias is added first.
 // CHECK-LABEL: func.func @two
 // CHECK: %[[P:.*]] = graph.matmul_integer {{.*}} -> tensor<20x1xi32>
-// CHECK: %[[B:.*]] = graph.reshape {{.*}} -> tensor<20x1xi32>
+// CHECK: %[[B:.*]] = graph.reshape {{.*}} : (tensor<1x20xi32>) -> tensor<20x1xi32>
 // CHECK: %[[S:.*]] = graph.add %[[P]], %[[B]]
 // CHECK: %[[Q:.*]] = graph.requantize %[[S]] {axis = 0 : i64{{.*}} : (tensor<20x1xi32>) -> tensor<20x1xi8>
 // CHECK: %[[Y:.*]] = graph.reshape %[[Q]] {{.*}} -> tensor<1x20xi8>
