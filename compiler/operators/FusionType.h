@@ -51,7 +51,7 @@ std::vector<std::string> operatorsOf(const FusionType &type);
 /// Whether an operator that maps like `second` may read the result of one that maps like `first` in one kernel (DNNFusion, table 3): not where
 /// both are many_to_many, nor where what is spread or moved would be reduced by the second one.
 bool mayFuse(Mapping first, Mapping second);
-/// What both together map like. Precondition: mayFuse().
+/// What both together map like.
 Mapping fused(Mapping first, Mapping second);
 
 } // namespace tw::operators

@@ -53,6 +53,7 @@ private:
     std::vector<unsigned> reads; ///< indices into `values`
     unsigned result = 0;
     uint64_t constantBytes = 0;
+    size_t kernel = 0;
     Mapping mapping = Mapping::ManyToMany;
   };
   struct NetworkValue {
@@ -118,6 +119,7 @@ private:
       const std::vector<std::string> nodes = graph::nodeNames(op.getLoc());
       kernel.ops.push_back({op.getName().stripDialect().str(), nodes.empty() ? "" : nodes.front(), graph::fusionTypeOf(&op)});
       NetworkOp entry;
+      entry.kernel = plan.kernels.size();
       entry.mapping = kernel.ops.back().type.mapping;
       for (Value operand : op.getOperands()) {
         if (isConstant(rootOf(operand)))
@@ -172,16 +174,19 @@ private:
     return bytes;
   }
 
-  /// Blocks in which as many ops are together as mapping types allow, each op with the blocks of what it reads, first come, first served. No
-  /// block waits for one that waits for it.
+  /// The kernels, and with each as many others as mapping types allow: it joins the blocks of what it reads, first come, first served. No block
+  /// waits for one that waits for it.
   std::vector<unsigned> fuseAll() const {
     std::vector<unsigned> blocks(ops.size());
     std::vector<Mapping> mappings(ops.size());
     std::vector<std::set<unsigned>> members(ops.size());
     for (unsigned op = 0; op < ops.size(); ++op) {
-      blocks[op] = op;
-      mappings[op] = ops[op].mapping;
-      members[op] = {op};
+      const bool isFirst = op == 0 || ops[op].kernel != ops[op - 1].kernel;
+      blocks[op] = isFirst ? op : blocks[op - 1];
+      mappings[blocks[op]] = isFirst ? ops[op].mapping : operators::fused(mappings[blocks[op]], ops[op].mapping);
+      members[blocks[op]].insert(op);
+    }
+    for (unsigned op = 0; op < ops.size(); ++op)
       for (unsigned value : ops[op].reads) {
         const std::optional<unsigned> producer = values[value].producer;
         if (!producer || blocks[*producer] == blocks[op])
@@ -196,11 +201,10 @@ private:
         }
         members[to].clear();
       }
-    }
     return blocks;
   }
 
-  /// Whether the block of `op`, the last op so far, reads from block `from` through a third block.
+  /// Whether the block of `op` reads from block `from` through a third block.
   bool readsThrough(unsigned op, const std::vector<std::set<unsigned>> &members, const std::vector<unsigned> &blocks,
                     unsigned from) const {
     std::set<unsigned> seen{blocks[op]};

@@ -41,7 +41,7 @@ struct FusionPlan {
   uint64_t unfusedBytes = 0;  ///< every op is a kernel
   uint64_t kernelBytes = 0;   ///< kernels as they are, every tensor between them in DRAM
   uint64_t chosenBytes = 0;   ///< and with those on chip that the network plan keeps there
-  uint64_t allFusedBytes = 0; ///< all ops together that mapping types allow (operators::mayFuse), whatever the machine can
+  uint64_t allFusedBytes = 0; ///< all kernels together that mapping types allow (operators::mayFuse), whatever the machine can
   uint64_t leastBytes = 0;    ///< inputs, outputs and constants of the network
   memory::PeakMemory peak;
 };

@@ -156,8 +156,9 @@ TEST(ReportTest, PeaksOfLiveBytesAreSaidWhereTheOrderMatters) {
   report.peak = {4096, 4096, 3072, 4096};
   EXPECT_EQ(tables(report).find("tensors between kernels"), std::string::npos);
   report.peak = {4096, 3072, 2048, 4096};
-  EXPECT_NE(tables(report).find("tensors between kernels: at most 4.0 KiB at once; in the model's order 4.0, with --order memory 3.0, "
-                                "no order has less than 2.0\n"),
+  EXPECT_NE(tables(report).find(
+                "tensors between kernels: at most 4.0 KiB at once; in the model's order 4.0, with --order memory 3.0, "
+                "no order has less than 2.0\n"),
             std::string::npos);
   const nlohmann::json peaks = nlohmann::json::parse(toJson(report, {}))["peak_live_bytes"];
   EXPECT_EQ(peaks["taken_order"], 4096);
