@@ -48,7 +48,8 @@ def summary(rows):
                      if "16x16" in machine and bound > LEAST_BOUND), reverse=True)
     if not ratios:
         return ""
-    text = f"\n**16x16 machines, bounds above {LEAST_BOUND:,} cycles**: geometric mean of cycles / bound {measure.geometric_mean([row[0] for row in ratios]):.3f} over {len(ratios)} rows. Farthest:\n\n"
+    mean = measure.geometric_mean([row[0] for row in ratios])
+    text = f"\n**16x16 machines, bounds above {LEAST_BOUND:,} cycles**: geometric mean of cycles / bound {mean:.3f} over {len(ratios)} rows. Farthest:\n\n"
     return text + measure.markdown(["network", "machine", "cycles / bound", "farthest layer"],
                                    [[network, machine, f"{ratio:.2f}", layer] for ratio, network, machine, layer in ratios[:5]], 2)
 
