@@ -522,7 +522,7 @@ private:
     std::vector<int64_t> at, size;
   };
   void moveBlock(const Copy &copy, const CopyBlock &block, const Buffer &staging, unsigned unit, bool storePermutes);
-  void turnBlock(const Copy &copy, const CopyBlock &block, const Turning &turning, unsigned number);
+  void turnBlock(const Copy &copy, const CopyBlock &block, Turning &turning, TileStep &step, TileStep &stores);
   uint64_t addressOf(const View &view) const; ///< of the view's tensor in DRAM
   void order();
 

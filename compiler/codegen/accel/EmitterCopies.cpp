@@ -11,7 +11,6 @@
 
 #include "isa/timing/Dram.h"
 
-
 #include <algorithm>
 #include <numeric>
 
@@ -23,11 +22,12 @@ namespace {
 
 /// Elements of a vector that the vector engine transposes in are words, whatever the copy's type.
 constexpr int64_t kWord = 4;
-/// Squares that one vector instruction for each half of a pass turns: it counts a plane's vectors, and planes along two bits of their number.
-constexpr int64_t kMostUnit = 8;
-/// Areas of scratchpad for blocks on their way through the vector engine, and the halves of each: the two planes that an instruction reads
-/// lie in different ones, so that it reads both in a cycle.
-constexpr int64_t kAreas = 4, kHalves = 2;
+/// Elements of a unit, at most. A plane's number has a bit for each pass; beside that of the pass, one instruction counts planes along two.
+constexpr int64_t kMostUnit = 16;
+constexpr unsigned kCountedBits = 2;
+/// The fewest and the most areas of scratchpad for blocks on their way through the vector engine, and the halves of each: the two planes that
+/// an instruction reads lie in different ones, so that it reads both in a cycle.
+constexpr int64_t kLeastAreas = 3, kMostAreas = 32, kHalves = 2;
 
 /// Whether dimension `i` of a copy is filled at an end.
 bool isPadded(const Copy &copy, size_t i) { return copy.padLow[i] || copy.padHigh[i]; }
@@ -69,8 +69,9 @@ Copy withFewDims(const Copy &copy) {
   const int64_t run = few.shape[last], bytes = run * byteSize(few.type);
   auto isWhole = [&](int64_t stride) { return stride % run == 0; };
   const bool isTogether = !isPadded(few, last) && few.fromStride[last] == 1 && few.toStride[last] == 1;
-  if (!isTogether || run == 1 || last == 0 || (bytes != 2 && bytes != 4) || !isWhole(few.from.offset) || !isWhole(few.to.offset) ||
-      llvm::any_of(few.padLow, [](int64_t n) { return n > 0; }) || llvm::any_of(few.padHigh, [](int64_t n) { return n > 0; }) ||
+  if (!isTogether || run == 1 || last == 0 || (bytes != 2 && bytes != 4) || !isWhole(few.from.offset) ||
+      !isWhole(few.to.offset) || llvm::any_of(few.padLow, [](int64_t n) { return n > 0; }) ||
+      llvm::any_of(few.padHigh, [](int64_t n) { return n > 0; }) ||
       !std::all_of(few.fromStride.begin(), few.fromStride.end() - 1, isWhole) ||
       !std::all_of(few.toStride.begin(), few.toStride.end() - 1, isWhole))
     return few;
@@ -112,8 +113,9 @@ int64_t elementsOf(llvm::ArrayRef<int64_t> extents) {
   return std::accumulate(extents.begin(), extents.end(), int64_t(1), std::multiplies<>());
 }
 
-/// A block of a copy that fits `capacity` bytes, with runs of whole bursts, equally long, where it is read and where it is written.
-std::vector<int64_t> blockOf(const Copy &copy, int64_t capacity, int64_t burst) {
+/// A block of a copy that fits `capacity` bytes, with runs of whole bursts where it is read and where it is written: so many there for so many
+/// here.
+std::vector<int64_t> blockOf(const Copy &copy, int64_t capacity, int64_t burst, int64_t reads = 1, int64_t writes = 1) {
   const int64_t es = byteSize(copy.type);
   std::vector<size_t> read = inOrder(copy, copy.fromStride), written = inOrder(copy, copy.toStride);
   llvm::erase_if(read, [&](size_t i) { return copy.fromStride[i] == 0; });
@@ -121,15 +123,15 @@ std::vector<int64_t> blockOf(const Copy &copy, int64_t capacity, int64_t burst) 
   for (int64_t run = burst / es; run > 0; run += burst / es) {
     std::vector<int64_t> block(copy.shape.size(), 1);
     bool isWhole = true; // no longer run would be larger
-    for (const std::vector<size_t> *order : {&written, &read}) {
+    for (const auto &[order, most] : {std::pair(&written, run * writes), std::pair(&read, run * reads)}) {
       int64_t elements = 1;
       for (size_t i : *order) {
-        block[i] = std::max(block[i], std::min(copy.shape[i], ceilDiv(run, elements)));
+        block[i] = std::max(block[i], std::min(copy.shape[i], ceilDiv(most, elements)));
         elements *= block[i];
-        if (elements >= run)
+        if (elements >= most)
           break;
       }
-      isWhole &= elements < run;
+      isWhole &= elements < most;
     }
     if (elementsOf(block) * es > capacity)
       break;
@@ -144,43 +146,83 @@ std::vector<int64_t> blockOf(const Copy &copy, int64_t capacity, int64_t burst) 
 struct Walk {
   double bus = 0;      ///< cycles of the DRAM, if the other direction is silent
   double segments = 0; ///< pieces of runs, cut where bursts end
+  double bursts = 0;
+};
+
+/// Ticks that a channel takes for a window of requests, which it puts in an order that suits it: as long as its data bus, its banks and the
+/// distances between commands need.
+class ChannelWindow {
+public:
+  ChannelWindow(const timing::DramParams &dram, bool isWrite)
+      : dram(dram), rowTicks(isWrite ? std::max(dram.nRAS, dram.nRCDWR + dram.nCWL + dram.nBurst + dram.nWR) + dram.nRP
+                                     : dram.nRAS + dram.nRP),
+        banks(size_t(dram.ranks) * dram.bankGroups * dram.banksPerGroup), groups(dram.bankGroups) {}
+  void add(const timing::DramLocation &place) {
+    Bank &bank = banks[place.flatBank];
+    if (!bank.isOpen || bank.row != place.row) {
+      ++bank.opened;
+      ++opened;
+    }
+    bank.isOpen = true;
+    bank.row = place.row;
+    ++groups[place.bankGroup];
+    if (++requests == dram.window)
+      close();
+  }
+  double ticks() {
+    close();
+    return total;
+  }
+
+private:
+  struct Bank {
+    uint32_t row = 0, opened = 0;
+    bool isOpen = false;
+  };
+  void close() {
+    double most = std::max(double(requests) * dram.nBurst, opened * std::max(double(dram.nRRDS), dram.nFAW / 4.0));
+    for (uint32_t &group : groups)
+      most = std::max(most, double(std::exchange(group, 0)) * dram.nCCDL);
+    for (Bank &bank : banks)
+      most = std::max(most, double(std::exchange(bank.opened, 0)) * rowTicks);
+    total += most;
+    requests = opened = 0;
+  }
+  const timing::DramParams &dram;
+  uint32_t rowTicks, requests = 0, opened = 0;
+  std::vector<Bank> banks;
+  std::vector<uint32_t> groups;
+  double total = 0;
 };
 
 /// Of a box of `dims` (count, stride in bytes) of runs of `run` bytes from `address` on. A long walk is followed for a part.
-Walk walkOf(uint64_t address, int64_t run, std::vector<std::pair<int64_t, int64_t>> dims, const timing::MachineParams &machine) {
+Walk walkOf(uint64_t address, int64_t run, std::vector<std::pair<int64_t, int64_t>> dims, bool isWrite,
+            const timing::MachineParams &machine) {
   const timing::DramParams &dram = machine.dram;
   const timing::DramAddressMap map(dram);
   llvm::erase_if(dims, [](const auto &dim) { return dim.first == 1; });
   llvm::stable_sort(dims, [](const auto &a, const auto &b) { return std::abs(a.second) < std::abs(b.second); });
-  struct Bank {
-    uint32_t row = 0;
-    double opened = 0; ///< rows
-  };
-  std::vector<Bank> banks(size_t(dram.channels) * dram.ranks * dram.bankGroups * dram.banksPerGroup);
-  std::vector<double> groups(size_t(dram.channels) * dram.bankGroups);
-  constexpr double kMostBursts = 4096;
+  std::vector<ChannelWindow> channels(dram.kind == timing::DramKind::Ideal ? 0 : dram.channels, ChannelWindow(dram, isWrite));
+  const double most = 4.0 * dram.window * dram.channels; // bursts
   const int64_t burst = dram.burstBytes;
   int64_t runs = 1;
   for (const auto &dim : dims)
     runs *= dim.first;
   std::vector<int64_t> index(dims.size(), 0);
-  double bursts = 0, pieces = 0;
+  Walk walk;
   int64_t last = -1, done = 0;
-  for (; done < runs && bursts < kMostBursts; ++done) {
+  for (; done < runs && walk.bursts < most; ++done) {
     int64_t at = int64_t(address);
     for (size_t i = 0; i < dims.size(); ++i)
       at += index[i] * dims[i].second;
-    for (int64_t b = at / burst; b * burst < at + run; ++b, ++pieces) {
+    for (int64_t b = at / burst; b * burst < at + run; ++b, ++walk.segments) {
       if (b == last)
         continue;
       last = b;
-      ++bursts;
+      ++walk.bursts;
       const timing::DramLocation place = map.locate(uint64_t(b * burst));
-      Bank &bank = banks[place.channel * (banks.size() / dram.channels) + place.flatBank];
-      if (bank.opened == 0 || bank.row != place.row)
-        ++bank.opened;
-      bank.row = place.row;
-      ++groups[place.channel * dram.bankGroups + place.bankGroup];
+      if (!channels.empty())
+        channels[place.channel].add(place);
     }
     for (size_t i = 0; i < dims.size(); ++i) {
       if (++index[i] < dims[i].first)
@@ -188,21 +230,11 @@ Walk walkOf(uint64_t address, int64_t run, std::vector<std::pair<int64_t, int64_
       index[i] = 0;
     }
   }
+  walk.bus = walk.bursts * double(burst) / dramBytesPerCycle(machine);
+  for (ChannelWindow &channel : channels)
+    walk.bus = std::max(walk.bus, channel.ticks() * machine.clockMhz / (cost::kStreamBandwidth * dram.clockMhz));
   const double share = double(runs) / double(done);
-  if (dram.kind == timing::DramKind::Ideal)
-    return {share * bursts * double(burst) / dramBytesPerCycle(machine), share * pieces};
-  double ticks = 0;
-  for (size_t channel = 0; channel < dram.channels; ++channel) {
-    double all = 0;
-    for (size_t group = 0; group < dram.bankGroups; ++group) {
-      all += groups[channel * dram.bankGroups + group];
-      ticks = std::max(ticks, groups[channel * dram.bankGroups + group] * dram.nCCDL);
-    }
-    ticks = std::max(ticks, all * dram.nBurst);
-  }
-  for (const Bank &bank : banks)
-    ticks = std::max(ticks, bank.opened * double(dram.nRAS + dram.nRP));
-  return {share * ticks * machine.clockMhz / (cost::kStreamBandwidth * dram.clockMhz), share * pieces};
+  return {share * walk.bus, share * walk.segments, share * walk.bursts};
 }
 
 } // namespace
@@ -214,31 +246,38 @@ Walk walkOf(uint64_t address, int64_t run, std::vector<std::pair<int64_t, int64_
 struct accel::Turning {
   size_t read = 0, written = 0; ///< dimensions
   int64_t unit = 1;             ///< elements; a power of two
-  Range half;                   ///< the first half of the first area; the others follow
-  int64_t masks = 0;            ///< address: of each unit of words, the lanes of words that stay and of those that do not
   int64_t elementBytes = 1, lanes = 1;
+  Range half; ///< the first half of the first area; the others follow
+  int64_t areas = 0;
+  int64_t masks = 0; ///< address: for each bit, the words of a vector whose number has it not, and those whose number has it
+  /// A group of blocks is loaded before the first of them is stored, so that DRAM turns round twice for all of them.
+  bool takesTurns = false;
+  /// Of each area that blocks are loaded to, and of each that they are not: the size of the last block there.
+  std::array<std::vector<std::vector<int64_t>>, 2> held = {};
 
   unsigned passes() const { return unsigned(llvm::Log2_64(uint64_t(unit))); }
   bool movesWords() const { return unit * elementBytes > kWord; }
   /// In front of each plane and behind it: vectors that move by a word or more reach so far.
   int64_t margin() const { return movesWords() ? kBurst : 0; }
   int64_t vectorBytes() const { return lanes * kWord; }
-  int64_t area(int64_t number) const { return half.begin + number * kHalves * half.size(); }
-  unsigned loadAreas() const { return passes() % 2 ? 2 : 3; } ///< the first of the areas; results of an even number of passes lie there, too
+  /// The first areas, where blocks are loaded. The others take what every other pass makes, so results lie there after an odd number of passes.
+  int64_t loadAreas() const { return passes() % 2 ? std::max<int64_t>(2, areas / 3) : areas - (areas > 4 ? 2 : 1); }
+  /// Blocks of which results wait for each other.
+  int64_t groupSize() const { return takesTurns ? passes() % 2 ? areas - loadAreas() : loadAreas() : 1; }
 };
 
 namespace {
 
 /// Extents of a block as planes have them.
 struct Planes {
-  int64_t rows = 1;       ///< of each plane: other dimensions and units of the one that is innermost as it is read
-  int64_t groups = 1;     ///< of these, units
-  int64_t rowBytes = 0;   ///< units of the dimension that is innermost as it is written
-  int64_t vectors = 0;    ///< of a plane
-  int64_t bytes = 0;      ///< of a plane
-  int64_t pitch = 0;      ///< from a plane to the next one in the same half
-  int64_t halfBytes = 0;  ///< of all planes of a half, margins included
-  int64_t first = 0;      ///< from the half's begin to its first plane
+  int64_t rows = 1;      ///< of each plane: other dimensions and units of the one that is innermost as it is read
+  int64_t groups = 1;    ///< of these, units
+  int64_t rowBytes = 0;  ///< units of the dimension that is innermost as it is written
+  int64_t vectors = 0;   ///< of a plane
+  int64_t bytes = 0;     ///< of a plane
+  int64_t pitch = 0;     ///< from a plane to the next one in the same half
+  int64_t halfBytes = 0; ///< of all planes of a half, margins included
+  int64_t first = 0;     ///< from the half's begin to its first plane
 
   Planes(const Turning &t, llvm::ArrayRef<int64_t> size) {
     for (size_t i = 0; i < size.size(); ++i)
@@ -289,19 +328,32 @@ double cyclesOf(const Copy &copy, llvm::ArrayRef<int64_t> size, const Turning *t
       writes.push_back({size[i], copy.toStride[i] * es});
     }
   }
-  const Walk read = walkOf(from, readRun, std::move(reads), machine), write = walkOf(to, writeRun, std::move(writes), machine);
-  const double elements = double(elementsOf(size)), blocks = double(elementsOf(copy.shape)) / elements, bus = read.bus + write.bus;
+  const Walk read = walkOf(from, readRun, std::move(reads), false, machine),
+             write = walkOf(to, writeRun, std::move(writes), true, machine);
+  const double elements = double(elementsOf(size)), blocks = double(elementsOf(copy.shape)) / elements,
+               bus = read.bus + write.bus + 2 * timing::dramTypicalLatencyCycles(machine);
+  // An engine asks for bursts in each cycle in which it begins one, and in that cycle no other does.
+  auto asking = [&](double pieces) { return read.bursts * std::min(1.0, pieces / (read.bursts * perCycle)); };
   if (!turning) {
-    const double permuted = elements / perCycle, turns = engines + (apart ? 1 : 0);
-    const double steady = apart ? std::max(bus, (permuted + write.segments / perCycle) / turns)
-                                : permuted / engines + std::max(write.bus, write.segments / perCycle);
+    const double permuted = elements / perCycle, turns = engines + (apart ? 1 : 0), store = write.segments / perCycle;
+    const double steady =
+        apart ? std::max({bus, (permuted + store) / turns, asking(elements)}) : permuted / engines + std::max(write.bus, store);
     return blocks * steady + std::max(read.bus, permuted);
   }
   const double runs = elements / double(size[turning->read]) * double(ceilDiv(size[turning->read], turning->unit));
-  const double load = std::max(read.segments, runs) / (perCycle * engines), store = write.segments / perCycle;
-  const double pass = double(Planes(*turning, size).vectors * turning->unit) * (apart ? 1 : 2), vector = pass * turning->passes();
+  const double pieces = std::max(read.segments, runs);
+  const double load = std::max(pieces / (perCycle * engines), asking(pieces)), store = write.segments / perCycle;
+  const double pass = double(Planes(*turning, size).vectors * turning->unit) * (apart ? 1 : 2),
+               vector = pass * turning->passes();
   const double drain = turning->passes() * double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
-  const double steady = apart ? std::max({bus, load, vector, store}) : std::max(bus, load + vector + store);
+  const double loads = std::max(read.bus, load), stores = std::max(write.bus, store),
+               latency = timing::dramTypicalLatencyCycles(machine);
+  if (turning->takesTurns && apart) {
+    const double group = std::min(blocks, double(turning->groupSize()));
+    return blocks * (std::max(loads, vector) + stores + 2 * latency / group) +
+           std::max(0.0, vector + drain - (group - 1) * stores);
+  }
+  const double steady = apart ? std::max({bus, load, vector, store}) : loads + vector + stores;
   return blocks * steady + std::max(read.bus, load) + vector + drain;
 }
 
@@ -345,13 +397,13 @@ void Emitter::moveBlock(const Copy &copy, const CopyBlock &block, const Buffer &
 }
 
 /// A block through the vector engine: buffers.all are the areas that it is loaded to, and the others.
-void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, const Turning &turning, unsigned number) {
+void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turning, TileStep &step, TileStep &stores) {
   const int64_t es = turning.elementBytes, unit = turning.unit, half = turning.half.size();
   const Planes planes(turning, block.size);
   const unsigned passes = turning.passes(), top = passes - 1;
-  TileStep step;
   bool miss;
-  const unsigned loaded = acquire(buffers.all[0], {int64_t(number)}, miss), other = acquire(buffers.all[1], {int64_t(number)}, miss);
+  const unsigned loaded = acquire(buffers.all[0], {int64_t(clock)}, miss),
+                 other = acquire(buffers.all[1], {int64_t(clock)}, miss);
   const int64_t area[2] = {buffers.all[0].address[loaded], buffers.all[1].address[other]};
 
   // Other dimensions, as rows of a plane.
@@ -369,44 +421,54 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, const Turning 
     row *= block.size[i];
   }
 
-  // What vectors reach behind the last plane's rows and around planes is never part of a result, but it must be there.
-  auto fill = [&](int64_t offset, int64_t bytes, int64_t count) {
+  // What vectors reach behind the last plane's rows and around planes is never part of a result, but it must be there. Blocks of the same
+  // size leave it as it is.
+  auto fill = [&](unsigned which, unsigned slot, int64_t offset, int64_t bytes, int64_t count) {
     if (bytes > 0)
-      addLoad(step, buffers.all[0], loaded, 0, 0, unsigned(es),
-              {{bytes / es, es, es, 0, 0}, {count, planes.pitch, planes.pitch, 0, 0}, {kHalves, half, half, 0, 0}, {1, 0, 0, 0, 1}}, 0,
-              offset);
+      addLoad(
+          step, buffers.all[which], slot, 0, 0, unsigned(es),
+          {{bytes / es, es, es, 0, 0}, {count, planes.pitch, planes.pitch, 0, 0}, {kHalves, half, half, 0, 0}, {1, 0, 0, 0, 1}},
+          0, offset);
   };
-  fill(0, planes.first, 1);
-  fill(planes.first + planes.bytes, planes.pitch - planes.bytes, unit / kHalves);
+  for (unsigned which = 0; which < 2; ++which) {
+    std::vector<int64_t> &size = turning.held[which][which ? other : loaded];
+    // Of the areas that no block is loaded to, the passes behind the first read words, or do not leave the planes.
+    const int64_t written = which ? planes.vectors * turning.vectorBytes() : planes.bytes;
+    if (size != block.size && (which == 0 || es << (passes - 1) > kWord)) {
+      fill(which, which ? other : loaded, 0, planes.first, 1);
+      fill(which, which ? other : loaded, planes.first + written, planes.pitch - written, unit / kHalves);
+    }
+    size = block.size;
+  }
 
-  // Runs of a unit; at the end of a dimension some are shorter, or some are missing.
-  const int64_t a = block.size[turning.read], b = block.size[turning.written];
+  // Runs of a unit; at the end of a dimension some are shorter, or some are missing. Two engines load to a half each, as each keeps others out of
+  // its banks, from the same rows of DRAM. Where these do not end with a burst, both would read it: then the engines load a block each.
+  const int64_t a = block.size[turning.read], b = block.size[turning.written], ofHalf = unit / kHalves;
   const int64_t stride = copy.fromStride[turning.written] * es;
-  auto load = [&](unsigned engine, int64_t group, int64_t groups, int64_t run, int64_t first, int64_t count, int64_t rows) {
-    for (int64_t h = 0; h < (rows < unit ? kHalves : 1) && groups > 0 && count > 0; ++h) {
-      const int64_t ofHalf = unit / kHalves, there = rows < unit ? std::clamp<int64_t>(rows - h * ofHalf, 0, ofHalf) : ofHalf;
+  const bool areTwo = machine.loadEngines > 1, sharesBlock = areTwo && a * es % kBurst == 0;
+  auto load = [&](int64_t group, int64_t groups, int64_t run, int64_t first, int64_t count, int64_t rows) {
+    if (groups == 0 || count == 0)
+      return;
+    const bool isWhole = rows == unit && !sharesBlock;
+    for (int64_t h = 0; h < (isWhole ? 1 : kHalves); ++h) {
+      const int64_t there = std::clamp<int64_t>(rows - h * ofHalf, 0, ofHalf);
       std::vector<BoxDim> dims = {{unit, es, es, 0, unit - run},
                                   {groups, unit * es, planes.rowBytes, 0, 0},
                                   {ofHalf, stride, planes.pitch, 0, ofHalf - there},
-                                  {rows < unit ? 1 : kHalves, ofHalf * stride, half, 0, 0},
+                                  {isWhole ? kHalves : 1, ofHalf * stride, half, 0, 0},
                                   {count, unit * stride, unit * es, 0, 0}};
       dims.insert(dims.end(), fromRows.begin(), fromRows.end());
-      addLoad(step, buffers.all[0], loaded, engine,
-              source + uint64_t(group * unit * es + (first * unit + (there ? h * ofHalf : 0)) * stride), unsigned(es), std::move(dims), 0,
-              h * half + planes.first + group * planes.rowBytes + first * unit * es);
+      addLoad(step, buffers.all[0], loaded,
+              sharesBlock ? unsigned(h)
+              : areTwo    ? loaded % 2
+                          : 0,
+              source + uint64_t(group * unit * es + (first * unit + (there ? h * ofHalf : 0)) * stride), unsigned(es),
+              std::move(dims), 0, h * half + planes.first + group * planes.rowBytes + first * unit * es);
     }
   };
-  const int64_t whole = b / unit, engines = std::min(machine.loadEngines, 2u);
-  for (int64_t engine = 0; engine < engines; ++engine) {
-    const int64_t first = whole * engine / engines, count = whole * (engine + 1) / engines - first;
-    load(unsigned(engine), 0, a / unit, unit, first, count, unit);
-    if (a % unit)
-      load(unsigned(engine), a / unit, 1, a % unit, first, count, unit);
-  }
-  if (b % unit) {
-    load(unsigned(engines - 1), 0, a / unit, unit, whole, 1, b % unit);
-    if (a % unit)
-      load(unsigned(engines - 1), a / unit, 1, a % unit, whole, 1, b % unit);
+  for (const auto &[first, count, rows] : {std::array<int64_t, 3>{0, b / unit, unit}, {b / unit, b % unit ? 1 : 0, b % unit}}) {
+    load(0, a / unit, unit, first, count, rows);
+    load(a / unit, a % unit ? 1 : 0, a % unit, first, count, rows);
   }
 
   // Passes, from the highest bit of a plane's number down.
@@ -414,25 +476,29 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, const Turning 
     const unsigned bit = top - pass, next = bit ? bit - 1 : top;
     const int64_t from = area[pass % 2] + planes.first, to = area[(pass + 1) % 2] + planes.first;
     const int64_t moved = es << bit; // bytes
-    for (int64_t upper = 0; upper < 2; ++upper) {
+    const unsigned others = passes - 1, counted = std::min(others, kCountedBits);
+    for (int64_t which = 0; which < int64_t(2) << (others - counted); ++which) {
+      const int64_t upper = which % 2, planesBefore = which / 2 << counted;
       isa::Vector v;
       v.a_type = v.b_type = v.d_type = int64_t(LaneType::I32);
       v.b_enable = 1;
       v.window = {1, 1};
       v.counts = {planes.vectors, 1, 1, 1};
-      v.a_address = from + (upper && moved >= kWord ? moved : 0);
-      v.b_address = from + half - (!upper && moved >= kWord ? moved : 0);
+      auto made = [&](unsigned i) { return strideOfBit(i < bit ? i : i + 1, next, planes, half); };
+      v.a_address = from + planesBefore * planes.pitch + (upper && moved >= kWord ? moved : 0);
+      v.b_address = from + half + planesBefore * planes.pitch - (!upper && moved >= kWord ? moved : 0);
       v.d_address = to + upper * strideOfBit(bit, next, planes, half);
+      for (unsigned i = counted; i < others; ++i)
+        v.d_address += (planesBefore >> i & 1) * made(i);
       v.a_strides[0] = v.b_strides[0] = v.d_strides[0] = turning.vectorBytes();
       v.a_span = v.b_span = v.d_span = planes.vectors * turning.vectorBytes();
-      for (unsigned i = 0; i + 1 < passes; ++i) {
-        const int64_t given = strideOfBit(i < bit ? i : i + 1, next, planes, half);
+      for (unsigned i = 0; i < counted; ++i) {
         v.counts[i + 1] = 2;
         v.a_strides[i + 1] = v.b_strides[i + 1] = planes.pitch << i;
-        v.d_strides[i + 1] = given;
+        v.d_strides[i + 1] = made(i);
         v.a_span += planes.pitch << i;
         v.b_span += planes.pitch << i;
-        v.d_span += given;
+        v.d_span += made(i);
       }
       auto stage = [&](isa::StageOp op, isa::StageOperand operand = isa::StageOperand::None) {
         v.stage_op[size_t(v.num_stages)] = int64_t(op);
@@ -470,7 +536,7 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, const Turning 
   for (int64_t group = 0; group * unit < a; group = a / unit) {
     const int64_t groups = std::max<int64_t>(a / unit - group, 1), there = std::min(a - group * unit, unit);
     for (int64_t h = 0; h < (there < unit ? kHalves : 1); ++h) {
-      const int64_t ofHalf = unit / kHalves, step0 = copy.toStride[turning.read] * es;
+      const int64_t step0 = copy.toStride[turning.read] * es;
       const int64_t count = there < unit ? std::clamp<int64_t>(there - h * ofHalf, 0, ofHalf) : ofHalf;
       if (count == 0)
         continue;
@@ -479,15 +545,15 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, const Turning 
                                   {there < unit ? 1 : kHalves, ofHalf * step0, half, 0, 0},
                                   {groups, unit * step0, planes.rowBytes, 0, 0}};
       dims.insert(dims.end(), toRows.begin(), toRows.end());
-      addStore(step, result + h * half + group * planes.rowBytes, target + uint64_t((group * unit + h * ofHalf) * step0), unsigned(es),
-               std::move(dims));
+      addStore(stores, result + h * half + group * planes.rowBytes, target + uint64_t((group * unit + h * ofHalf) * step0),
+               unsigned(es), std::move(dims));
     }
   }
-  steps.push_back(std::move(step));
 }
 
-/// Where blocks of the copy turn on the vector engine, in units of so many elements; nothing where they cannot.
-static std::optional<Turning> turningOf(const Copy &copy, int64_t unit, const Range &room, const timing::MachineParams &machine) {
+/// How the vector engine transposes blocks of `size`, in units of so many elements; nothing where it cannot.
+static std::optional<Turning> turningOf(const Copy &copy, int64_t unit, const Range &room,
+                                        const timing::MachineParams &machine) {
   constexpr uint32_t kStages = 7; // of a pass that moves parts of words
   Turning turning;
   turning.unit = unit;
@@ -498,19 +564,27 @@ static std::optional<Turning> turningOf(const Copy &copy, int64_t unit, const Ra
     if (isPadded(copy, i) || copy.fromStride[i] <= 0)
       return std::nullopt;
   if (read.empty() || copy.fromStride[read[0]] != 1 || copy.toStride[written[0]] != 1 || read[0] == written[0] ||
-      machine.vectorStages < kStages || unit * turning.elementBytes < kWord || unit * turning.elementBytes > machine.lanes * kWord)
+      machine.vectorStages < kStages || unit * turning.elementBytes < kWord ||
+      unit * turning.elementBytes > machine.lanes * kWord)
     return std::nullopt;
   turning.read = read[0];
   turning.written = written[0];
-  // Engines that share a bank take turns at it: each half has banks of its own, and so have the masks.
-  const int64_t bank = int64_t(machine.scratchpads[0].bankBytes()), halves = kAreas * kHalves;
-  const int64_t masks = roundUp(2 * turning.passes() * turning.vectorBytes(), kBurst);
-  int64_t half = (room.size() - std::max(bank, masks)) / halves / bank * bank;
-  if (half <= 0)
-    half = (room.size() - masks) / halves / kBurst * kBurst;
-  turning.half = {room.begin, room.begin + half};
-  turning.masks = room.begin + halves * half;
-  return half > 0 ? std::optional(turning) : std::nullopt;
+  turning.masks = room.begin;
+  return turning;
+}
+
+/// Whether there is room for blocks of `size`. Engines that share a bank take turns at it: each half has banks of its own if there are
+/// enough, and so have the masks.
+static bool findRoom(Turning &turning, llvm::ArrayRef<int64_t> size, const Range &room, int64_t bank) {
+  const int64_t bytes = Planes(turning, size).halfBytes, masks = roundUp(2 * turning.passes() * turning.vectorBytes(), kBurst);
+  for (int64_t unit : {bank, kBurst}) {
+    const int64_t half = roundUp(bytes, unit), first = roundUp(room.begin + (turning.movesWords() ? masks : 0), unit);
+    turning.half = {first, first + half};
+    turning.areas = std::min((room.end - first) / (kHalves * half), kMostAreas);
+    if (turning.areas >= kLeastAreas)
+      return true;
+  }
+  return false;
 }
 
 /// Lanes of words whose number has a bit, and those whose number does not, for each of the lowest bits.
@@ -560,22 +634,31 @@ void Emitter::emitCopies() {
         best = {std::move(block), with ? with->unit : 1, cycles};
         turning = with;
       };
-      constexpr int64_t kLeast = 1024; // bytes: the next block begins before the last one's instructions are through
-      for (int64_t most = std::min(kLeast, capacity);; most = std::min(2 * most, capacity)) {
-        consider(blockOf(copy, most, kBurst), std::nullopt, capacity % bank == 0);
-        if (most == capacity)
-          break;
-      }
+      // From small blocks, so that the first one is soon there, to those that hardly fit; the runs of one direction may be longer.
+      std::vector<std::vector<int64_t>> blocks;
+      constexpr int64_t kLeast = 1024; // bytes
+      for (int64_t most = kLeast; most <= room.size() / 3; most *= 2)
+        for (const auto &[reads, writes] : {std::pair(1, 1), std::pair(1, 4), std::pair(1, 16), std::pair(4, 1)})
+          blocks.push_back(blockOf(copy, most, kBurst, reads, writes));
+      for (int64_t run = kBurst; run >= kWord; run /= 2) // small scratchpads have no room for whole bursts both ways
+        blocks.push_back(blockOf(copy, capacity, run));
+      llvm::sort(blocks);
+      blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+      for (const std::vector<int64_t> &block : blocks)
+        if (elementsOf(block) * es <= capacity)
+          consider(block, std::nullopt, capacity % bank == 0);
       for (int64_t unit = 2; unit <= kMostUnit; unit *= 2) {
-        const std::optional<Turning> with = turningOf(copy, unit, room, machine);
-        if (!with)
-          continue;
-        for (int64_t most = kLeast; most <= kHalves * with->half.size(); most *= 2) {
-          std::vector<int64_t> block = blockOf(copy, most, kBurst);
-          for (size_t i : {with->read, with->written})
-            block[i] = std::min(roundUp(block[i], unit), copy.shape[i]);
-          if (Planes(*with, block).halfBytes <= with->half.size())
-            consider(std::move(block), with, with->half.size() % bank == 0);
+        std::optional<Turning> with = turningOf(copy, unit, room, machine);
+        for (size_t i = 0; with && i < blocks.size(); ++i) {
+          std::vector<int64_t> block = blocks[i];
+          for (size_t dim : {with->read, with->written})
+            block[dim] = std::min(roundUp(block[dim], unit), copy.shape[dim]);
+          if (!findRoom(*with, block, room, bank))
+            continue;
+          for (bool takesTurns : {false, true}) {
+            with->takesTurns = takesTurns;
+            consider(block, with, with->half.size() % bank == 0);
+          }
         }
       }
     }
@@ -584,13 +667,15 @@ void Emitter::emitCopies() {
     if (turning) {
       network.choices[layer] = "copies, depth 2, transposed on the vector engine in units of " + std::to_string(best.unit);
       buffers.all.resize(2);
-      for (unsigned which = 0, area = 0; which < 2; ++which) {
+      int64_t area = 0;
+      for (size_t which = 0; which < 2; ++which) {
         Buffer &areas = buffers.all[which];
         areas = {};
         areas.bytes = kHalves * turning->half.size();
-        areas.slots = which == 0 ? turning->loadAreas() : unsigned(kAreas) - turning->loadAreas();
+        areas.slots = unsigned(which == 0 ? turning->loadAreas() : turning->areas - turning->loadAreas());
         for (unsigned slot = 0; slot < areas.slots; ++slot)
-          areas.address.push_back(turning->area(area++));
+          areas.address.push_back(turning->half.begin + area++ * kHalves * turning->half.size());
+        turning->held[which].resize(areas.slots);
       }
       if (turning->movesWords()) {
         std::vector<uint8_t> masks = masksOf(*turning);
@@ -607,26 +692,44 @@ void Emitter::emitCopies() {
     emptySlots();
     buffers.results = {0};
     CopyBlock block{std::vector<int64_t>(copy.shape.size(), 0), best.block};
-    for (unsigned number = 0; !isTooLong(); ++number) {
+    TileStep stores; // of the group at hand
+    for (int64_t number = 0; !isTooLong(); ++number) {
       for (size_t i = 0; i < copy.shape.size(); ++i)
         block.size[i] = std::min(best.block[i], copy.shape[i] - block.at[i]);
+      CopyBlock next = block;
+      size_t i = copy.shape.size();
+      while (i-- > 0) {
+        next.at[i] += best.block[i];
+        if (next.at[i] < copy.shape[i])
+          break;
+        next.at[i] = 0;
+      }
+      const bool isLast = i == size_t(-1);
       if (turning) {
-        turnBlock(copy, block, *turning, number);
+        // What a group stores comes behind all that it loads, and what the next group loads comes behind that.
+        const bool begins = number % turning->groupSize() == 0, ends = (number + 1) % turning->groupSize() == 0 || isLast;
+        TileStep step;
+        turnBlock(copy, block, *turning, step, stores);
+        if (turning->takesTurns && begins) {
+          for (schedule::Operation &load : step.early)
+            load.turns = true;
+          std::swap(step.early, step.late);
+        }
+        if (ends) {
+          stores.compute.front().operations.front().turns = turning->takesTurns;
+          std::move(stores.compute.begin(), stores.compute.end(), std::back_inserter(step.compute));
+          stores.compute.clear();
+        }
+        steps.push_back(std::move(step));
       } else {
         // The load engines and the store engine permute blocks in turns.
         const bool isStoreTurn = alternates && number % (engines + 1) == engines;
-        const unsigned unit = !alternates ? 0 : (isStoreTurn ? number / (engines + 1) : number % (engines + 1)) % engines;
-        moveBlock(copy, block, buffers.all[0], unit, isStoreTurn);
+        const int64_t unit = !alternates ? 0 : (isStoreTurn ? number / (engines + 1) : number % (engines + 1)) % engines;
+        moveBlock(copy, block, buffers.all[0], unsigned(unit), isStoreTurn);
       }
-      size_t i = copy.shape.size();
-      while (i-- > 0) {
-        block.at[i] += best.block[i];
-        if (block.at[i] < copy.shape[i])
-          break;
-        block.at[i] = 0;
-      }
-      if (i == size_t(-1))
+      if (isLast)
         break;
+      block.at = std::move(next.at);
     }
   }
 }
