@@ -532,23 +532,24 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
     }
   }
 
-  const int64_t result = area[passes % 2] + planes.first;
-  for (int64_t group = 0; group * unit < a; group = a / unit) {
-    const int64_t groups = std::max<int64_t>(a / unit - group, 1), there = std::min(a - group * unit, unit);
-    for (int64_t h = 0; h < (there < unit ? kHalves : 1); ++h) {
-      const int64_t step0 = copy.toStride[turning.read] * es;
-      const int64_t count = there < unit ? std::clamp<int64_t>(there - h * ofHalf, 0, ofHalf) : ofHalf;
+  const int64_t result = area[passes % 2] + planes.first, given = copy.toStride[turning.read] * es;
+  auto store = [&](int64_t group, int64_t groups, int64_t there) {
+    const bool isWhole = there == unit;
+    for (int64_t h = 0; h < (isWhole ? 1 : kHalves) && groups > 0; ++h) {
+      const int64_t count = isWhole ? ofHalf : std::clamp<int64_t>(there - h * ofHalf, 0, ofHalf);
       if (count == 0)
         continue;
       std::vector<BoxDim> dims = {{b, es, es, 0, 0},
-                                  {count, step0, planes.pitch, 0, 0},
-                                  {there < unit ? 1 : kHalves, ofHalf * step0, half, 0, 0},
-                                  {groups, unit * step0, planes.rowBytes, 0, 0}};
+                                  {count, given, planes.pitch, 0, 0},
+                                  {isWhole ? kHalves : 1, ofHalf * given, half, 0, 0},
+                                  {groups, unit * given, planes.rowBytes, 0, 0}};
       dims.insert(dims.end(), toRows.begin(), toRows.end());
-      addStore(stores, result + h * half + group * planes.rowBytes, target + uint64_t((group * unit + h * ofHalf) * step0),
-               unsigned(es), std::move(dims));
+      addStore(stores, result + h * half + group * planes.rowBytes, target + uint64_t((group * unit + h * ofHalf) * given), unsigned(es),
+               std::move(dims));
     }
-  }
+  };
+  store(0, a / unit, unit);
+  store(a / unit, a % unit ? 1 : 0, a % unit);
 }
 
 /// How the vector engine transposes blocks of `size`, in units of so many elements; nothing where it cannot.
