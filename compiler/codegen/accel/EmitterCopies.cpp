@@ -421,8 +421,9 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
     row *= block.size[i];
   }
 
-  // What vectors reach behind the last plane's rows and around planes is never part of a result, but it must be there. Blocks of the same
-  // size leave it as it is.
+  // What vectors read behind the last plane's rows, around planes and where units are not full is never part of a result, but it must be there.
+  // Blocks of the same size leave it as it is.
+  const int64_t a = block.size[turning.read], b = block.size[turning.written], ofHalf = unit / kHalves;
   auto fill = [&](unsigned which, unsigned slot, int64_t offset, int64_t bytes, int64_t count) {
     if (bytes > 0)
       addLoad(
@@ -433,7 +434,7 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
   for (unsigned which = 0; which < 2; ++which) {
     std::vector<int64_t> &size = turning.held[which][which ? other : loaded];
     // Of the areas that no block is loaded to, the passes behind the first read words, or do not leave the planes.
-    const int64_t written = which ? planes.vectors * turning.vectorBytes() : planes.bytes;
+    const int64_t written = which ? planes.vectors * turning.vectorBytes() : a % unit || b % unit ? 0 : planes.bytes;
     if (size != block.size && (which == 0 || es << (passes - 1) > kWord)) {
       fill(which, which ? other : loaded, 0, planes.first, 1);
       fill(which, which ? other : loaded, planes.first + written, planes.pitch - written, unit / kHalves);
@@ -443,7 +444,6 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
 
   // Runs of a unit; at the end of a dimension some are shorter, or some are missing. Two engines load to a half each, as each keeps others out of
   // its banks, from the same rows of DRAM. Where these do not end with a burst, both would read it: then the engines load a block each.
-  const int64_t a = block.size[turning.read], b = block.size[turning.written], ofHalf = unit / kHalves;
   const int64_t stride = copy.fromStride[turning.written] * es;
   const bool areTwo = machine.loadEngines > 1, sharesBlock = areTwo && a * es % kBurst == 0;
   auto load = [&](int64_t group, int64_t groups, int64_t run, int64_t first, int64_t count, int64_t rows) {
@@ -452,9 +452,11 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
     const bool isWhole = rows == unit && !sharesBlock;
     for (int64_t h = 0; h < (isWhole ? 1 : kHalves); ++h) {
       const int64_t there = std::clamp<int64_t>(rows - h * ofHalf, 0, ofHalf);
-      std::vector<BoxDim> dims = {{unit, es, es, 0, unit - run},
+      if (there == 0)
+        continue;
+      std::vector<BoxDim> dims = {{run, es, es, 0, 0},
                                   {groups, unit * es, planes.rowBytes, 0, 0},
-                                  {ofHalf, stride, planes.pitch, 0, ofHalf - there},
+                                  {there, stride, planes.pitch, 0, 0},
                                   {isWhole ? kHalves : 1, ofHalf * stride, half, 0, 0},
                                   {count, unit * stride, unit * es, 0, 0}};
       dims.insert(dims.end(), fromRows.begin(), fromRows.end());
@@ -462,7 +464,7 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
               sharesBlock ? unsigned(h)
               : areTwo    ? loaded % 2
                           : 0,
-              source + uint64_t(group * unit * es + (first * unit + (there ? h * ofHalf : 0)) * stride), unsigned(es),
+              source + uint64_t(group * unit * es + (first * unit + h * ofHalf) * stride), unsigned(es),
               std::move(dims), 0, h * half + planes.first + group * planes.rowBytes + first * unit * es);
     }
   };
