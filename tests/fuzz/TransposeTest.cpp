@@ -180,12 +180,13 @@ TEST(TransposeTest, LargeOnesAgainstACopyOfTheSameBytes) {
     c.permutation = {1, 0};
     copy.shape = {2, 2, side * side / 4};
     copy.permutation = {1, 0, 2};
-    for (accel::Schedule schedule : {accel::Schedule::DoubleBuffer, accel::Schedule::Pipelined}) {
-      const uint64_t cycles = cyclesOf(c, schedule, false), plain = cyclesOf(copy, schedule, false);
-      printf("%u bytes, %s: %llu cycles, %.2f of a copy\n", elementBytes, accel::nameOf(schedule), (unsigned long long)cycles,
-             double(cycles) / double(plain));
-      EXPECT_LE(double(cycles), 1.2 * double(plain));
-    }
+    // The product takes the faster of both.
+    auto least = [](const Case &of) {
+      return std::min(cyclesOf(of, accel::Schedule::DoubleBuffer, false), cyclesOf(of, accel::Schedule::Pipelined, false));
+    };
+    const uint64_t cycles = least(c), plain = least(copy);
+    printf("%u bytes: %llu cycles, %.2f of a copy\n", elementBytes, (unsigned long long)cycles, double(cycles) / double(plain));
+    EXPECT_LE(double(cycles), 1.2 * double(plain));
   }
   Case image;
   image.variant = kMachines[2][0];
@@ -194,7 +195,8 @@ TEST(TransposeTest, LargeOnesAgainstACopyOfTheSameBytes) {
   Case copy = image;
   copy.shape = {2, 2, image.elements() / 4};
   copy.permutation = {1, 0, 2};
-  const uint64_t cycles = cyclesOf(image, accel::Schedule::Pipelined, false), plain = cyclesOf(copy, accel::Schedule::Pipelined, false);
+  const uint64_t cycles = cyclesOf(image, accel::Schedule::Pipelined, false),
+                 plain = cyclesOf(copy, accel::Schedule::Pipelined, false);
   printf("1x112x112x112: %llu cycles, %.2f of a copy\n", (unsigned long long)cycles, double(cycles) / double(plain));
   EXPECT_LE(double(cycles), 1.2 * double(plain));
 }
@@ -207,10 +209,14 @@ TEST(TransposeTest, UnitsOnAllMachines) {
     Shape shape, permutation;
   };
   // Dimensions that are no whole units, shorter than a unit, or outside both innermost ones.
-  const Row rows[] = {{"gemmini_16x16_int8", 1, {131, 77}, {1, 0}},      {"gemmini_16x16_bf16", 2, {70, 3, 90}, {2, 1, 0}},
-                      {"gemmini_16x16_fp32", 4, {3, 67, 35}, {0, 2, 1}}, {"edge_32x32_int8", 1, {5, 200, 130}, {2, 0, 1}},
-                      {"cloud_128x128", 4, {130, 5, 66}, {2, 1, 0}},     {"onnxim_128x128", 1, {257, 255}, {1, 0}},
-                      {"tiny_8x8", 1, {64, 96}, {1, 0}},                 {"gemmini_16x16_int8", 1, {60, 50, 4}, {1, 0, 2}}};
+  const Row rows[] = {{"gemmini_16x16_int8", 1, {131, 77}, {1, 0}},
+                      {"gemmini_16x16_bf16", 2, {70, 3, 90}, {2, 1, 0}},
+                      {"gemmini_16x16_fp32", 4, {3, 67, 35}, {0, 2, 1}},
+                      {"edge_32x32_int8", 1, {5, 200, 130}, {2, 0, 1}},
+                      {"cloud_128x128", 4, {130, 5, 66}, {2, 1, 0}},
+                      {"onnxim_128x128", 1, {257, 255}, {1, 0}},
+                      {"tiny_8x8", 1, {64, 96}, {1, 0}},
+                      {"gemmini_16x16_int8", 1, {60, 50, 4}, {1, 0, 2}}};
   for (const Row &row : rows)
     for (accel::Schedule schedule : {accel::Schedule::DoubleBuffer, accel::Schedule::Pipelined}) {
       Case c;

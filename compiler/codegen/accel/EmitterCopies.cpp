@@ -249,6 +249,7 @@ struct accel::Turning {
   int64_t elementBytes = 1, lanes = 1;
   Range half; ///< the first half of the first area; the others follow
   int64_t areas = 0;
+  int64_t mostBytes = 0; ///< of a half that blocks use
   int64_t masks = 0; ///< address: for each bit, the words of a vector whose number has it not, and those whose number has it
   /// A group of blocks is loaded before the first of them is stored, so that DRAM turns round twice for all of them.
   bool takesTurns = false;
@@ -422,7 +423,7 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
   }
 
   // What vectors read behind the last plane's rows, around planes and where units are not full is never part of a result, but it must be there.
-  // Blocks of the same size leave it as it is.
+  // Blocks of the same size leave it as it is; where units are not full, areas are filled whole before their first block.
   const int64_t a = block.size[turning.read], b = block.size[turning.written], ofHalf = unit / kHalves;
   auto fill = [&](unsigned which, unsigned slot, int64_t offset, int64_t bytes, int64_t count) {
     if (bytes > 0)
@@ -434,8 +435,12 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
   for (unsigned which = 0; which < 2; ++which) {
     std::vector<int64_t> &size = turning.held[which][which ? other : loaded];
     // Of the areas that no block is loaded to, the passes behind the first read words, or do not leave the planes.
-    const int64_t written = which ? planes.vectors * turning.vectorBytes() : a % unit || b % unit ? 0 : planes.bytes;
-    if (size != block.size && (which == 0 || es << (passes - 1) > kWord)) {
+    const int64_t written = which ? planes.vectors * turning.vectorBytes() : planes.bytes;
+    const bool isRead = which == 0 || es << (passes - 1) > kWord;
+    if (copy.shape[turning.read] % unit || copy.shape[turning.written] % unit) {
+      if (size.empty() && isRead)
+        fill(which, which ? other : loaded, 0, turning.mostBytes, 1);
+    } else if (size != block.size && isRead) {
       fill(which, which ? other : loaded, 0, planes.first, 1);
       fill(which, which ? other : loaded, planes.first + written, planes.pitch - written, unit / kHalves);
     }
@@ -464,8 +469,8 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
               sharesBlock ? unsigned(h)
               : areTwo    ? loaded % 2
                           : 0,
-              source + uint64_t(group * unit * es + (first * unit + h * ofHalf) * stride), unsigned(es),
-              std::move(dims), 0, h * half + planes.first + group * planes.rowBytes + first * unit * es);
+              source + uint64_t(group * unit * es + (first * unit + h * ofHalf) * stride), unsigned(es), std::move(dims), 0,
+              h * half + planes.first + group * planes.rowBytes + first * unit * es);
     }
   };
   for (const auto &[first, count, rows] : {std::array<int64_t, 3>{0, b / unit, unit}, {b / unit, b % unit ? 1 : 0, b % unit}}) {
@@ -546,8 +551,8 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
                                   {isWhole ? kHalves : 1, ofHalf * given, half, 0, 0},
                                   {groups, unit * given, planes.rowBytes, 0, 0}};
       dims.insert(dims.end(), toRows.begin(), toRows.end());
-      addStore(stores, result + h * half + group * planes.rowBytes, target + uint64_t((group * unit + h * ofHalf) * given), unsigned(es),
-               std::move(dims));
+      addStore(stores, result + h * half + group * planes.rowBytes, target + uint64_t((group * unit + h * ofHalf) * given),
+               unsigned(es), std::move(dims));
     }
   };
   store(0, a / unit, unit);
@@ -583,6 +588,7 @@ static bool findRoom(Turning &turning, llvm::ArrayRef<int64_t> size, const Range
   for (int64_t unit : {bank, kBurst}) {
     const int64_t half = roundUp(bytes, unit), first = roundUp(room.begin + (turning.movesWords() ? masks : 0), unit);
     turning.half = {first, first + half};
+    turning.mostBytes = bytes;
     turning.areas = std::min((room.end - first) / (kHalves * half), kMostAreas);
     if (turning.areas >= kLeastAreas)
       return true;
