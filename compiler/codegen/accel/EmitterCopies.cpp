@@ -559,10 +559,10 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
   store(a / unit, a % unit ? 1 : 0, a % unit);
 }
 
-/// How the vector engine transposes blocks of `size`, in units of so many elements; nothing where it cannot.
+/// How the vector engine transposes blocks, in units of so many elements; nothing where it cannot.
 static std::optional<Turning> turningOf(const Copy &copy, int64_t unit, const Range &room,
                                         const timing::MachineParams &machine) {
-  constexpr uint32_t kStages = 7; // of a pass that moves parts of words
+  constexpr uint32_t kStages = 6; // of a pass that moves parts of words
   Turning turning;
   turning.unit = unit;
   turning.elementBytes = byteSize(copy.type);
