@@ -169,7 +169,7 @@ TEST(TransposeTest, EveryPermutationOfFiveDimensions) {
   while (std::next_permutation(c.permutation.begin(), c.permutation.end()));
 }
 
-// Two load engines and the store engine permute an element a cycle each: of four bytes that is about what DRAM moves, of fewer it is not.
+// The limit is the project's: a transpose takes at most 1.2 times a copy of the same bytes.
 TEST(TransposeTest, LargeOnesAgainstACopyOfTheSameBytes) {
   for (unsigned elementBytes : {4u, 2u, 1u}) {
     const int64_t side = elementBytes == 4 ? 256 : 512;
@@ -180,19 +180,50 @@ TEST(TransposeTest, LargeOnesAgainstACopyOfTheSameBytes) {
     c.permutation = {1, 0};
     copy.shape = {2, 2, side * side / 4};
     copy.permutation = {1, 0, 2};
-    for (accel::Schedule schedule : {accel::Schedule::DoubleBuffer, accel::Schedule::Pipelined}) {
-      const uint64_t cycles = cyclesOf(c, schedule, false), plain = cyclesOf(copy, schedule, false);
-      printf("%u bytes, %s: %llu cycles, %.2f of a copy\n", elementBytes, accel::nameOf(schedule), (unsigned long long)cycles,
-             double(cycles) / double(plain));
-      EXPECT_LT(double(cycles), elementBytes == 4 ? 1.4 * double(plain) : double(side * side) / 2);
-    }
+    // The product takes the faster of both.
+    auto least = [](const Case &of) {
+      return std::min(cyclesOf(of, accel::Schedule::DoubleBuffer, false), cyclesOf(of, accel::Schedule::Pipelined, false));
+    };
+    const uint64_t cycles = least(c), plain = least(copy);
+    printf("%u bytes: %llu cycles, %.2f of a copy\n", elementBytes, (unsigned long long)cycles, double(cycles) / double(plain));
+    EXPECT_LE(double(cycles), 1.2 * double(plain));
   }
-  // Every element once was a burst of its own: 2,772,585 cycles. DRAM alone needs 613,253.
   Case image;
   image.variant = kMachines[2][0];
   image.shape = {1, 112, 112, 112};
   image.permutation = {0, 3, 1, 2};
-  const uint64_t cycles = cyclesOf(image, accel::Schedule::Pipelined, false);
-  printf("1x112x112x112: %llu cycles\n", (unsigned long long)cycles);
-  EXPECT_LT(cycles, 1000000u);
+  Case copy = image;
+  copy.shape = {2, 2, image.elements() / 4};
+  copy.permutation = {1, 0, 2};
+  const uint64_t cycles = cyclesOf(image, accel::Schedule::Pipelined, false),
+                 plain = cyclesOf(copy, accel::Schedule::Pipelined, false);
+  printf("1x112x112x112: %llu cycles, %.2f of a copy\n", (unsigned long long)cycles, double(cycles) / double(plain));
+  EXPECT_LE(double(cycles), 1.2 * double(plain));
+}
+
+// A transpose moves bits: no type's value changes on the way, not even one that arithmetic would not leave alone. Random bytes are all of these.
+TEST(TransposeTest, UnitsOnAllMachines) {
+  struct Row {
+    const char *machine;
+    unsigned elementBytes;
+    Shape shape, permutation;
+  };
+  // Dimensions that are no whole units, shorter than a unit, or outside both innermost ones.
+  const Row rows[] = {{"gemmini_16x16_int8", 1, {131, 77}, {1, 0}},
+                      {"gemmini_16x16_bf16", 2, {70, 3, 90}, {2, 1, 0}},
+                      {"gemmini_16x16_fp32", 4, {3, 67, 35}, {0, 2, 1}},
+                      {"edge_32x32_int8", 1, {5, 200, 130}, {2, 0, 1}},
+                      {"cloud_128x128", 4, {130, 5, 66}, {2, 1, 0}},
+                      {"onnxim_128x128", 1, {257, 255}, {1, 0}},
+                      {"tiny_8x8", 1, {64, 96}, {1, 0}},
+                      {"gemmini_16x16_int8", 1, {60, 50, 4}, {1, 0, 2}}};
+  for (const Row &row : rows)
+    for (accel::Schedule schedule : {accel::Schedule::DoubleBuffer, accel::Schedule::Pipelined}) {
+      Case c;
+      c.variant = {row.machine, {}};
+      c.elementBytes = row.elementBytes;
+      c.shape = row.shape;
+      c.permutation = row.permutation;
+      EXPECT_GT(cyclesOf(c, schedule), 0u);
+    }
 }

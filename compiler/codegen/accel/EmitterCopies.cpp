@@ -249,6 +249,7 @@ struct accel::Turning {
   int64_t elementBytes = 1, lanes = 1;
   Range half; ///< the first half of the first area; the others follow
   int64_t areas = 0;
+  int64_t mostBytes = 0; ///< of a half that blocks use
   int64_t masks = 0; ///< address: for each bit, the words of a vector whose number has it not, and those whose number has it
   /// A group of blocks is loaded before the first of them is stored, so that DRAM turns round twice for all of them.
   bool takesTurns = false;
@@ -421,8 +422,9 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
     row *= block.size[i];
   }
 
-  // What vectors reach behind the last plane's rows and around planes is never part of a result, but it must be there. Blocks of the same
-  // size leave it as it is.
+  // What vectors read behind the last plane's rows, around planes and where units are not full is never part of a result, but it must be there.
+  // Blocks of the same size leave it as it is; where units are not full, areas are filled whole before their first block.
+  const int64_t a = block.size[turning.read], b = block.size[turning.written], ofHalf = unit / kHalves;
   auto fill = [&](unsigned which, unsigned slot, int64_t offset, int64_t bytes, int64_t count) {
     if (bytes > 0)
       addLoad(
@@ -434,7 +436,11 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
     std::vector<int64_t> &size = turning.held[which][which ? other : loaded];
     // Of the areas that no block is loaded to, the passes behind the first read words, or do not leave the planes.
     const int64_t written = which ? planes.vectors * turning.vectorBytes() : planes.bytes;
-    if (size != block.size && (which == 0 || es << (passes - 1) > kWord)) {
+    const bool isRead = which == 0 || es << (passes - 1) > kWord;
+    if (copy.shape[turning.read] % unit || copy.shape[turning.written] % unit) {
+      if (size.empty() && isRead)
+        fill(which, which ? other : loaded, 0, turning.mostBytes, 1);
+    } else if (size != block.size && isRead) {
       fill(which, which ? other : loaded, 0, planes.first, 1);
       fill(which, which ? other : loaded, planes.first + written, planes.pitch - written, unit / kHalves);
     }
@@ -443,7 +449,6 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
 
   // Runs of a unit; at the end of a dimension some are shorter, or some are missing. Two engines load to a half each, as each keeps others out of
   // its banks, from the same rows of DRAM. Where these do not end with a burst, both would read it: then the engines load a block each.
-  const int64_t a = block.size[turning.read], b = block.size[turning.written], ofHalf = unit / kHalves;
   const int64_t stride = copy.fromStride[turning.written] * es;
   const bool areTwo = machine.loadEngines > 1, sharesBlock = areTwo && a * es % kBurst == 0;
   auto load = [&](int64_t group, int64_t groups, int64_t run, int64_t first, int64_t count, int64_t rows) {
@@ -452,9 +457,11 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
     const bool isWhole = rows == unit && !sharesBlock;
     for (int64_t h = 0; h < (isWhole ? 1 : kHalves); ++h) {
       const int64_t there = std::clamp<int64_t>(rows - h * ofHalf, 0, ofHalf);
-      std::vector<BoxDim> dims = {{unit, es, es, 0, unit - run},
+      if (there == 0)
+        continue;
+      std::vector<BoxDim> dims = {{run, es, es, 0, 0},
                                   {groups, unit * es, planes.rowBytes, 0, 0},
-                                  {ofHalf, stride, planes.pitch, 0, ofHalf - there},
+                                  {there, stride, planes.pitch, 0, 0},
                                   {isWhole ? kHalves : 1, ofHalf * stride, half, 0, 0},
                                   {count, unit * stride, unit * es, 0, 0}};
       dims.insert(dims.end(), fromRows.begin(), fromRows.end());
@@ -462,8 +469,8 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
               sharesBlock ? unsigned(h)
               : areTwo    ? loaded % 2
                           : 0,
-              source + uint64_t(group * unit * es + (first * unit + (there ? h * ofHalf : 0)) * stride), unsigned(es),
-              std::move(dims), 0, h * half + planes.first + group * planes.rowBytes + first * unit * es);
+              source + uint64_t(group * unit * es + (first * unit + h * ofHalf) * stride), unsigned(es), std::move(dims), 0,
+              h * half + planes.first + group * planes.rowBytes + first * unit * es);
     }
   };
   for (const auto &[first, count, rows] : {std::array<int64_t, 3>{0, b / unit, unit}, {b / unit, b % unit ? 1 : 0, b % unit}}) {
@@ -532,29 +539,30 @@ void Emitter::turnBlock(const Copy &copy, const CopyBlock &block, Turning &turni
     }
   }
 
-  const int64_t result = area[passes % 2] + planes.first;
-  for (int64_t group = 0; group * unit < a; group = a / unit) {
-    const int64_t groups = std::max<int64_t>(a / unit - group, 1), there = std::min(a - group * unit, unit);
-    for (int64_t h = 0; h < (there < unit ? kHalves : 1); ++h) {
-      const int64_t step0 = copy.toStride[turning.read] * es;
-      const int64_t count = there < unit ? std::clamp<int64_t>(there - h * ofHalf, 0, ofHalf) : ofHalf;
+  const int64_t result = area[passes % 2] + planes.first, given = copy.toStride[turning.read] * es;
+  auto store = [&](int64_t group, int64_t groups, int64_t there) {
+    const bool isWhole = there == unit;
+    for (int64_t h = 0; h < (isWhole ? 1 : kHalves) && groups > 0; ++h) {
+      const int64_t count = isWhole ? ofHalf : std::clamp<int64_t>(there - h * ofHalf, 0, ofHalf);
       if (count == 0)
         continue;
       std::vector<BoxDim> dims = {{b, es, es, 0, 0},
-                                  {count, step0, planes.pitch, 0, 0},
-                                  {there < unit ? 1 : kHalves, ofHalf * step0, half, 0, 0},
-                                  {groups, unit * step0, planes.rowBytes, 0, 0}};
+                                  {count, given, planes.pitch, 0, 0},
+                                  {isWhole ? kHalves : 1, ofHalf * given, half, 0, 0},
+                                  {groups, unit * given, planes.rowBytes, 0, 0}};
       dims.insert(dims.end(), toRows.begin(), toRows.end());
-      addStore(stores, result + h * half + group * planes.rowBytes, target + uint64_t((group * unit + h * ofHalf) * step0),
+      addStore(stores, result + h * half + group * planes.rowBytes, target + uint64_t((group * unit + h * ofHalf) * given),
                unsigned(es), std::move(dims));
     }
-  }
+  };
+  store(0, a / unit, unit);
+  store(a / unit, a % unit ? 1 : 0, a % unit);
 }
 
-/// How the vector engine transposes blocks of `size`, in units of so many elements; nothing where it cannot.
+/// How the vector engine transposes blocks, in units of so many elements; nothing where it cannot.
 static std::optional<Turning> turningOf(const Copy &copy, int64_t unit, const Range &room,
                                         const timing::MachineParams &machine) {
-  constexpr uint32_t kStages = 7; // of a pass that moves parts of words
+  constexpr uint32_t kStages = 6; // of a pass that moves parts of words
   Turning turning;
   turning.unit = unit;
   turning.elementBytes = byteSize(copy.type);
@@ -580,6 +588,7 @@ static bool findRoom(Turning &turning, llvm::ArrayRef<int64_t> size, const Range
   for (int64_t unit : {bank, kBurst}) {
     const int64_t half = roundUp(bytes, unit), first = roundUp(room.begin + (turning.movesWords() ? masks : 0), unit);
     turning.half = {first, first + half};
+    turning.mostBytes = bytes;
     turning.areas = std::min((room.end - first) / (kHalves * half), kMostAreas);
     if (turning.areas >= kLeastAreas)
       return true;
