@@ -355,7 +355,8 @@ llvm::Error OpenClCompiler::compileProduct(Value root, const TiledProduct &produ
   const int64_t tileRows = rowSums * kRowItems, tileColumns = columnSums * kColumnItems;
   KernelText body = textOfKernel();
   const std::string threads = text(kRowItems * kColumnItems), block = "[" + text(rowSums) + "][" + text(columnSums) + "];";
-  const std::string rowOfItem = sum(opencl::product("ty", rowSums), "m"), columnOfItem = sum(opencl::product("tx", columnSums), "n");
+  const std::string rowOfItem = sum(opencl::product("ty", rowSums), "m"),
+                    columnOfItem = sum(opencl::product("tx", columnSums), "n");
   struct Operand {
     unsigned number;
     std::string tile, first;
