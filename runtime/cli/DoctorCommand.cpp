@@ -7,6 +7,7 @@
 #include "isa/files/Installation.h"
 #include "runtime/Report.h"
 #include "runtime/cli/Cli.h"
+#include "runtime/opencl/OpenCl.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -124,6 +125,12 @@ void addReportPage(std::vector<Check> &checks) {
 void addLibraries(std::vector<Check> &checks) {
   checks.push_back(
       {"GPU driver", firstLibrary({"libcuda.so.1"}), "running on a GPU (--targets gpu)", "NVIDIA's driver, CUDA 12 or later"});
+  std::string devices;
+  if (const auto loader = runtime::opencl::Loader::open())
+    for (size_t i = 0; i < (*loader)->devices().size(); ++i)
+      devices += (i ? "; " : "") + std::to_string(i) + ": " + (*loader)->devices()[i].name;
+  checks.push_back({"OpenCL device", devices, "run --target opencl, compare --targets opencl",
+                    "a driver of the device; PoCL for the processor: apt-get install pocl-opencl-icd"});
   checks.push_back({"ONNX Runtime", firstLibrary({"libonnxruntime.so.1", "libonnxruntime.so"}), "compare --external ort",
                     "a release of ONNX Runtime; --ort FILE names its library"});
   checks.push_back({"oneDNN", firstLibrary({"libdnnl.so.2"}), "compare --external dnnl", "apt-get install libdnnl2"});

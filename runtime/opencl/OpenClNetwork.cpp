@@ -26,6 +26,14 @@ uint64_t bytesOf(const gpu::Tensor &tensor) {
     bytes *= uint64_t(size);
   return bytes;
 }
+/// An error if a number of the input is no place of its dim.
+template <typename T> Status checkPlaces(const gpu::Tensor &tensor, const void *bytes, int64_t extent) {
+  const T *begin = static_cast<const T *>(bytes), *end = begin + bytesOf(tensor) / sizeof(T);
+  const T *outside = std::find_if(begin, end, [=](int64_t place) { return place < -extent || place >= extent; });
+  return outside == end ? Status()
+                        : userError("input '" + tensor.name + "': index " + std::to_string(int64_t(*outside)) +
+                                    " is out of range for a dim of " + std::to_string(extent));
+}
 } // namespace
 
 Status OpenClNetwork::check(int32_t result, const std::string &what) const {
@@ -130,6 +138,15 @@ StatusOr<Handle> OpenClNetwork::memoryOf(const tw::opencl::Argument &argument) {
 
 Status OpenClNetwork::setInput(size_t index, const void *bytes) {
   const gpu::Tensor &tensor = held.inputs[index];
+  for (const tw::opencl::IndexInput &places : held.indexInputs) {
+    if (places.input != index)
+      continue;
+    Status status = tensor.element == gpu::Element::I64   ? checkPlaces<int64_t>(tensor, bytes, places.extent)
+                    : tensor.element == gpu::Element::I32 ? checkPlaces<int32_t>(tensor, bytes, places.extent)
+                                                          : Status();
+    if (!status)
+      return status;
+  }
   const uint64_t size = bytesOf(tensor);
   return size ? check(api.enqueueWrite(queue, arena, kTrue, tensor.place.offset, size, bytes, 0, nullptr, nullptr),
                       "copying an input")

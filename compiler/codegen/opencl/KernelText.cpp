@@ -83,7 +83,8 @@ std::string opencl::remainder(const std::string &x, int64_t y) {
 void KernelText::line(const llvm::Twine &text) { written += std::string(2 * depth, ' ') + text.str() + "\n"; }
 
 void KernelText::open(const llvm::Twine &head) {
-  line(head + " {");
+  const std::string text = head.str();
+  line(text + (text.empty() ? "{" : " {"));
   ++depth;
   scopes.emplace_back();
 }

@@ -9,6 +9,7 @@
 #include "compiler/codegen/opencl/KernelText.h"
 #include "compiler/codegen/opencl/Scalars.h"
 #include "compiler/graph/transforms/KernelTarget.h"
+#include "compiler/loops/LowerGraph.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -29,8 +30,9 @@ constexpr int64_t kRowGroup = 64;                      ///< work-items that shar
 constexpr int64_t kLeastRow = 32;                      ///< elements of a row that they share
 /// Sums of so many terms and more, of which there are no more than so many, get a group each.
 constexpr int64_t kLongSum = 256, kMostGroupSums = 4096;
-/// Of a tiled product: work-items along columns and rows, and terms that a tile holds.
-constexpr int64_t kTileSide = 16, kTileDepth = 16, kMostRegisters = 4;
+/// Of a tiled product: work-items of a group, sums of each of them, and terms that a tile holds. The sums of a work-item are neighbours, so that
+/// a processor adds up a row of them as a vector. Measured with PoCL on 512^3: four times as fast as 16x16 work-items with 4x4 sums that lie apart.
+constexpr int64_t kRowItems = 16, kColumnItems = 8, kMostRowSums = 4, kMostColumnSums = 8, kTileDepth = 16;
 constexpr int64_t kLeastTiled = 8; ///< rows, columns and terms of a product that is tiled
 
 uint64_t bytesOf(RankedTensorType type) {
@@ -346,13 +348,15 @@ llvm::Error OpenClCompiler::compileProduct(Value root, const TiledProduct &produ
   linalg::LinalgOp op = product.op;
   const int64_t rows = product.sizeOf(product.rows), columns = product.sizeOf(product.columns),
                 depth = product.sizeOf(product.depth);
-  auto registers = [](int64_t size) {
-    return std::clamp<int64_t>(int64_t(llvm::divideCeil(size, kTileSide)), 1, kMostRegisters);
+  auto sumsOf = [](int64_t size, int64_t items, int64_t most) {
+    return std::clamp<int64_t>(int64_t(llvm::divideCeil(size, items)), 1, most);
   };
-  const int64_t registerRows = registers(rows), registerColumns = registers(columns);
-  const int64_t tileRows = registerRows * kTileSide, tileColumns = registerColumns * kTileSide;
+  const int64_t rowSums = sumsOf(rows, kRowItems, kMostRowSums), columnSums = sumsOf(columns, kColumnItems, kMostColumnSums);
+  const int64_t tileRows = rowSums * kRowItems, tileColumns = columnSums * kColumnItems;
   KernelText body = textOfKernel();
-  const std::string side = text(kTileSide), threads = text(kTileSide * kTileSide);
+  const std::string threads = text(kRowItems * kColumnItems), block = "[" + text(rowSums) + "][" + text(columnSums) + "];";
+  const std::string rowOfItem = sum(opencl::product("ty", rowSums), "m"),
+                    columnOfItem = sum(opencl::product("tx", columnSums), "n");
   struct Operand {
     unsigned number;
     std::string tile, first;
@@ -366,7 +370,7 @@ llvm::Error OpenClCompiler::compileProduct(Value root, const TiledProduct &produ
   for (const Operand &operand : operands)
     body.line("__local " + typeOf(operand.number) + " " + operand.tile + "[" + text(kTileDepth) + "][" + text(operand.size) +
               "];");
-  body.line("const int tx = get_local_id(0), ty = get_local_id(1), thread = ty * " + side + " + tx;");
+  body.line("const int tx = get_local_id(0), ty = get_local_id(1), thread = ty * " + text(kColumnItems) + " + tx;");
   body.line("const int first_column = get_group_id(0) * " + text(tileColumns) + ", first_row = get_group_id(1) * " +
             text(tileRows) + ";");
   const Index batch = body.delinearised("get_group_id(2)", product.shapeOf(product.batch));
@@ -377,13 +381,15 @@ llvm::Error OpenClCompiler::compileProduct(Value root, const TiledProduct &produ
   };
   set(product.batch, batch);
   auto overBlock = [&](llvm::function_ref<void()> inner) {
-    body.open("for (int m = 0; m < " + text(registerRows) + "; ++m)");
-    body.open("for (int n = 0; n < " + text(registerColumns) + "; ++n)");
+    body.line("#pragma unroll");
+    body.open("for (int m = 0; m < " + text(rowSums) + "; ++m)");
+    body.line("#pragma unroll");
+    body.open("for (int n = 0; n < " + text(columnSums) + "; ++n)");
     inner();
     body.close();
     body.close();
   };
-  body.line(sumType + " sums[" + text(registerRows) + "][" + text(registerColumns) + "];");
+  body.line(sumType + " sums" + block);
   const Index none(size_t(tensorOf(op->getResult(0)).getRank()), "0");
   const std::string initial = body.at(op.getDpsInitOperand(0)->get(), none);
   overBlock([&] { body.line("sums[m][n] = " + initial + ";"); });
@@ -421,18 +427,22 @@ llvm::Error OpenClCompiler::compileProduct(Value root, const TiledProduct &produ
   const std::string terms =
       depth % kTileDepth ? "min(" + text(kTileDepth) + ", " + text(depth) + " - first_k)" : text(kTileDepth);
   body.line("const int terms = " + terms + ";");
+  // A copy, which stays in registers between two barriers.
+  body.line(sumType + " block" + block);
+  overBlock([&] { body.line("block[m][n] = sums[m][n];"); });
   body.open("for (int k = 0; k < terms; ++k)");
   overBlock([&] {
     llvm::SmallVector<std::string> inputs(2);
-    inputs[product.a] = body.named(typeOf(product.a), "tile_a[k][m * " + side + " + ty]", "a");
-    inputs[product.b] = body.named(typeOf(product.b), "tile_b[k][n * " + side + " + tx]", "b");
-    body.line("sums[m][n] = " + body.body(op, dims, inputs, {"sums[m][n]"})[0] + ";");
+    inputs[product.a] = body.named(typeOf(product.a), "tile_a[k][" + rowOfItem + "]", "a");
+    inputs[product.b] = body.named(typeOf(product.b), "tile_b[k][" + columnOfItem + "]", "b");
+    body.line("block[m][n] = " + body.body(op, dims, inputs, {"block[m][n]"})[0] + ";");
   });
   body.close();
+  overBlock([&] { body.line("sums[m][n] = block[m][n];"); });
   body.line("barrier(CLK_LOCAL_MEM_FENCE);");
   body.close();
   overBlock([&] {
-    body.line("const int row = first_row + m * " + side + " + ty, column = first_column + n * " + side + " + tx;");
+    body.line("const int row = first_row + " + rowOfItem + ", column = first_column + " + columnOfItem + ";");
     std::string condition;
     if (rows % tileRows)
       condition = "row < " + text(rows);
@@ -452,9 +462,9 @@ llvm::Error OpenClCompiler::compileProduct(Value root, const TiledProduct &produ
       body.close();
   });
   return addStep("matrix product", body, root, to,
-                 {int64_t(llvm::divideCeil(columns, tileColumns)) * kTileSide,
-                  int64_t(llvm::divideCeil(rows, tileRows)) * kTileSide, product.sizeOf(product.batch)},
-                 {kTileSide, kTileSide, 1});
+                 {int64_t(llvm::divideCeil(columns, tileColumns)) * kColumnItems,
+                  int64_t(llvm::divideCeil(rows, tileRows)) * kRowItems, product.sizeOf(product.batch)},
+                 {kColumnItems, kRowItems, 1});
 }
 
 llvm::Error OpenClCompiler::materialise(Value value) {
@@ -541,8 +551,15 @@ llvm::Error OpenClCompiler::compileCall(func::CallOp call) {
   auto function = symbols.lookup<func::FuncOp>(call.getCallee());
   if (!function || function.isExternal() || !function.getBody().hasOneBlock())
     return llvm::createStringError("@main calls @%s, which is no kernel", call.getCallee().str().c_str());
-  for (auto [argument, operand] : llvm::zip(function.getArguments(), call.getOperands()))
+  for (auto [argument, operand] : llvm::zip(function.getArguments(), call.getOperands())) {
     bound[argument] = operand;
+    Value given = operand;
+    while (isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(given.getDefiningOp()))
+      given = given.getDefiningOp()->getOperand(0);
+    auto extent = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), loops::kIndexExtentAttr);
+    if (auto input = dyn_cast<BlockArgument>(given); input && extent)
+      program.indexInputs.push_back({input.getArgNumber(), extent.getInt()});
+  }
   Operation *terminator = function.getBody().front().getTerminator();
   if (onlyMoves(function)) {
     bound[call.getResult(0)] = terminator->getOperand(0);

@@ -35,8 +35,15 @@ struct Step {
   std::vector<Argument> arguments; ///< the result first
 };
 
+/// An input whose numbers are places along a dim of that size, from either end: others are the user's error.
+struct IndexInput {
+  uint32_t input = 0;
+  int64_t extent = 0;
+};
+
 struct Program {
   std::string source; ///< OpenCL C 1.2
+  std::vector<IndexInput> indexInputs;
   std::vector<Step> steps;
   std::vector<gpu::Tensor> inputs, outputs;
   std::vector<uint8_t> constants;

@@ -66,6 +66,22 @@ class RunTest(OpenClTest):
             out, _ = self.tilewright("compare", f"conv:1x9x9x24:3x3x40:s2:p1:{kind}", "--targets", "cpu,opencl", "--repeat", "1")
             self.assertIn("the results agree", out)
 
+    def test_a_block_of_a_transformer(self):
+        subprocess.run([SOURCE / "scripts/networks.py", self.path, "bert_block"], check=True, timeout=100)
+        out, _ = self.tilewright("compare", "bert_block.onnx", "--targets", "cpu,opencl", "--repeat", "1")
+        self.assertIn("the results agree", out)
+
+    def test_an_index_out_of_range(self):
+        self.write("net.mlir", "func.func @main(%x: tensor<1x5x3xf32>, %i: tensor<1x2x1xi64>) -> tensor<1x2x3xf32> {\n  %y = graph.gather %x, %i : "
+                   "(tensor<1x5x3xf32>, tensor<1x2x1xi64>) -> tensor<1x2x3xf32>\n  return %y : tensor<1x2x3xf32>\n}\n")
+        table = np.arange(15, dtype=np.float32).reshape(1, 5, 3)
+        run = ["run", "net.mlir", "--target", "opencl", "--input", self.save("x.npy", table), "--input", "i.npy"]
+        self.save("i.npy", np.array([[[4], [-5]]]))
+        self.save("y.npy", table[:, [4, 0]])
+        self.tilewright(*run, "--expect", "y.npy", "--tolerance", "0")
+        self.save("i.npy", np.array([[[4], [5]]]))
+        self.fails(*run, message="index 5 is out of range for a dim of 5")
+
     def test_a_device_by_number(self):
         first, _ = self.tilewright("run", "gemm:8x8x8:fp32", "--target", "opencl", "--device", "0")
         again, _ = self.tilewright("run", "gemm:8x8x8:fp32", "--target", "opencl")
