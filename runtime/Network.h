@@ -12,6 +12,7 @@
 #include "compiler/explore/Proposal.h"
 #include "compiler/frontend/ImportOptions.h"
 #include "compiler/graph/Math.h"
+#include "compiler/graph/transforms/Rules.h"
 #include "compiler/pipeline/search/SearchRecord.h"
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
@@ -74,6 +75,8 @@ struct NetworkOptions {
   cpu::CpuChoice processor;
   /// What may be changed of the network's numbers.
   graph::Math math = graph::Math::Exact;
+  /// Which rewriting rules may change the graph, as far as `math` allows.
+  graph::RuleOptions rules;
   /// Names of targets, in order of preference. Empty: the accelerator before the CPU.
   std::vector<std::string> targets;
   /// Instructions that a program may have; 0: as many as the compiler allows by itself.
