@@ -18,9 +18,6 @@ double bytesOf(Value value) {
   return elementsOf(value) * double(llvm::divideCeil(elementOf(value).getIntOrFloatBitWidth(), 8));
 }
 
-/// Ops that move nothing by themselves: who reads their result reads what they read.
-bool isView(Operation *op) { return isa<ReshapeOp, SliceOp>(op); }
-
 /// Whether it is known at compile time, once constants are folded.
 bool isFolded(Value value, unsigned depth = 4) {
   Operation *op = value.getDefiningOp();
@@ -77,7 +74,7 @@ double computeCycles(Operation *op, const ArrayMachine &machine) {
 /// Whether all that read `value` are in the kernel of the op that makes it.
 bool isFused(Value value) {
   Operation *maker = value.getDefiningOp();
-  return maker && !isView(maker) && !isa<ConcatOp, TransposeOp, PadOp, GatherOp, FallbackOp>(maker) &&
+  return maker && !isa<ReshapeOp, SliceOp, ConcatOp, TransposeOp, PadOp, GatherOp, FallbackOp>(maker) &&
          llvm::all_of(value.getUsers(), isElementwise);
 }
 
@@ -86,16 +83,20 @@ bool isFused(Value value) {
 RuleCost costOf(Block &block, const ArrayMachine &machine) {
   RuleCost cost;
   double bytes = 0;
+  llvm::SmallPtrSet<void *, 16> read;
   for (Operation &op : block.without_terminator()) {
     if (isa<ConstantOp>(op) || llvm::all_of(op.getResults(), [](Value result) { return isFolded(result); }))
       continue;
     ++cost.ops;
-    if (isView(&op))
+    if (isa<ReshapeOp>(op))
       continue;
     cost.cycles += computeCycles(&op, machine);
-    for (Value operand : op.getOperands())
-      if (!isFused(operand))
-        bytes += bytesOf(operand);
+    if (isa<SliceOp>(op)) // its part alone
+      bytes += bytesOf(op.getResult(0));
+    else
+      for (Value operand : op.getOperands())
+        if (!isFused(operand) && read.insert(operand.getAsOpaquePointer()).second)
+          bytes += bytesOf(operand);
     for (Value result : op.getResults())
       if (!isFused(result))
         bytes += bytesOf(result);

@@ -20,9 +20,10 @@ struct RuleCost {
 /// What the ops of `block` cost:
 /// - a contraction: a cycle for each row of each tile of weights that the array holds;
 /// - other ops that compute: a cycle for as many elements as the array has columns, a window or reduction for those that it reads;
-/// - every tensor that an op reads: its bytes, once for each reader; every tensor that is read so or leaves the block: its bytes once. Not
-///   those between an op that computes and readers that all go element by element: they are one kernel;
-/// - reshapes, slices and constants: nothing; ops of constants alone: nothing, they are folded.
+/// - every tensor that is read: its bytes once, as it stays on chip for readers beside one another; of a slice its part alone;
+/// - every tensor that an op makes: its bytes once. Neither between an op that computes and readers that all go element by element: they
+///   are one kernel;
+/// - reshapes and constants: nothing; ops of constants alone: nothing, they are folded.
 RuleCost costOf(mlir::Block &block, const ArrayMachine &machine);
 
 } // namespace tw::graph

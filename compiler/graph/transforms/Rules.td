@@ -160,7 +160,7 @@ def AbsOfAbs : PatternRule<"idempotent", BitExact, "f(f(A)) -> f(A), f = Relu, A
 def FloorOfFloor : PatternRule<"idempotent", BitExact, "f(f(A)) -> f(A), f = Relu, Abs or Floor", (Graph_FloorOp (Graph_FloorOp:$y $a)),
                                (replaceWithValue $y)>;
 def NegOfNeg : PatternRule<"neg-of-neg", BitExact, "-(-A) -> A", (Graph_NegOp (Graph_NegOp $a)), (replaceWithValue $a)>;
-def AbsOfNeg : PatternRule<"abs-of-neg", BitExact, "|-A| -> |A|", (Graph_AbsOp (Graph_NegOp $a)), (Graph_AbsOp $a), [(Signed $a)]>;
+def AbsOfNeg : PatternRule<"abs-of-neg", BitExact, "Abs(-A) -> Abs(A)", (Graph_AbsOp (Graph_NegOp $a)), (Graph_AbsOp $a), [(Signed $a)]>;
 def ClipOfClip : PatternRule<"clip-of-clip", BitExact, "Clip(Clip(A, a, b), c, d) -> Clip(A, max(a, c), min(b, d)); Relu is Clip(A, 0, inf)",
                              (Graph_ClipOp (Graph_ClipOp $x, $a, $b), $c, $d), (Graph_ClipOp $x, (Larger $a, $c), (Smaller $b, $d)),
                              [(Intersect $a, $b, $c, $d)]>;
@@ -256,7 +256,7 @@ def ProductOfExponentials : PatternRule<"product-of-exponentials", Real, "Exp(A)
                                         (Graph_MulOp:$y (Graph_ExpOp:$left $a), (Graph_ExpOp:$right $b)),
                                         (Graph_ExpOp (Graph_AddOp $a, $b, (returnType (SameTypeAs $y)))), [(OneUse $left), (OneUse $right)]>;
 def ProductReduction : CodeRule<"product-reduction-of-exponentials", Real, "ReduceProd(Exp(A)) -> Exp(ReduceSum(A))", "addProductReduction">;
-def RootOfSquare : PatternRule<"root-of-square", Real, "Sqrt(A*A) -> |A|", (Graph_SqrtOp (Graph_MulOp $a, $a)), (Graph_AbsOp $a)>;
+def RootOfSquare : PatternRule<"root-of-square", Real, "Sqrt(A*A) -> Abs(A)", (Graph_SqrtOp (Graph_MulOp $a, $a)), (Graph_AbsOp $a)>;
 
 //===----------------------------------------------------------------------===//
 // Real arithmetic: constants through linear operators
