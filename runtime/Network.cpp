@@ -306,6 +306,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     return status.error();
   result.options.explain = options.explain;
   result.options.math = options.math;
+  result.options.rules = options.rules;
   result.options.cpu.math = options.math;
   result.options.cpu.processor = options.processor;
   for (const std::string &name : options.targets) {
@@ -981,6 +982,9 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   auto say = [&](bool isSet, const std::string &option) { network.schedule += isSet ? " (" + option + ")" : ""; };
   say(options.across != "all", "across " + options.across);
   say(options.math != graph::Math::Exact, std::string(graph::kMathNames[size_t(options.math)]) + " math");
+  say(options.rules.set != graph::RuleSet::All, "rules " + std::string(graph::kRuleSetNames[size_t(options.rules.set)]));
+  for (const std::string &rule : options.rules.disabled)
+    say(true, "without " + rule);
   if (!options.machine.empty()) {
     StatusOr<timing::MachineParams> machine =
         loadMachine(options.machine, options.overrides, network.notes, &network.technology);

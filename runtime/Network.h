@@ -13,6 +13,7 @@
 #include "compiler/explore/Proposal.h"
 #include "compiler/frontend/ImportOptions.h"
 #include "compiler/graph/Math.h"
+#include "compiler/graph/transforms/Rules.h"
 #include "compiler/memory/PeakMemory.h"
 #include "compiler/pipeline/search/SearchRecord.h"
 #include "isa/Program.h"
@@ -84,6 +85,8 @@ struct NetworkOptions {
   tw::gpu::Architecture gpuArchitecture = tw::gpu::Architecture::Sm90a;
   /// What may be changed of the network's numbers.
   graph::Math math = graph::Math::Exact;
+  /// Which rewriting rules may change the graph, as far as `math` allows.
+  graph::RuleOptions rules;
   /// Names of targets, in order of preference. Empty: the accelerator before the CPU.
   std::vector<std::string> targets;
   /// Instructions that a program may have; 0: as many as the compiler allows by itself.

@@ -194,6 +194,7 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
   for (const Target *target : targetsOf(options))
     graphOptions.targets.push_back(target->rules(options));
   graphOptions.math = options.math;
+  graphOptions.rules = options.rules;
   // A GPU multiplies bfloat16 and float16 where the network has them; the accelerator's array decides for itself.
   if (targetsOf(options).front()->keepsNarrowFloats()) {
     auto main = module.lookupSymbol<func::FuncOp>("main");

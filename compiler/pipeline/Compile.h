@@ -14,6 +14,7 @@
 #include "compiler/explore/KnobChanges.h"
 #include "compiler/frontend/OnnxImport.h"
 #include "compiler/graph/Math.h"
+#include "compiler/graph/transforms/Rules.h"
 #include "compiler/pipeline/CallOrder.h"
 #include "compiler/pipeline/Partition.h"
 #include "compiler/pipeline/search/Search.h"
@@ -66,6 +67,8 @@ struct CompileOptions {
   bool explainsKernels = false; ///< kernels say why the next op is not part of them (graph::kEndsAttr)
   /// What may be changed of the network's numbers.
   graph::Math math = graph::Math::Exact;
+  /// Which rewriting rules may change the graph, as far as `math` allows.
+  graph::RuleOptions rules;
   cpu::CpuOptions cpu;
   /// What choices among tiles and plans go by. pipelined: the plans that the exploration likes best are compared by their programs, if it
   /// knows the cycles of these.

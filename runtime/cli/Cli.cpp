@@ -119,6 +119,11 @@ void ModelArguments::addTo(CLI::App &command) {
   command.add_option("--math", math, "what may be changed of the network's numbers (docs/targets.md)")
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(graph::kMathNames), std::end(graph::kMathNames))))
       ->capture_default_str();
+  command.add_option("--rules", rules, "classes of rewriting rules that are applied, as far as --math allows (docs/rules.md)")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(graph::kRuleSetNames), std::end(graph::kRuleSetNames))))
+      ->capture_default_str();
+  addRepeated(command, "--disable-rule", disabledRules, "a rewriting rule that is not applied ('tilewright rules' lists them)")
+      ->type_name("NAME");
   command.add_option("--cache", network.cacheFolder, "folder that keeps what schedule search has measured")
       ->type_name("DIR")
       ->envname("TILEWRIGHT_CACHE");
@@ -133,6 +138,11 @@ void ModelArguments::addExplain(CLI::App &command) {
           "--explain", explainFile,
           "write what the compiler tried and what it took (docs/explain.md): JSON lines if the name ends in .jsonl; - is "
           "standard output")
+      ->type_name("FILE");
+  command
+      .add_option("--explain-rules", explainRulesFile,
+                  "write which rewriting rules changed the graph (docs/rules.md): JSON lines if the name ends in .jsonl; - is "
+                  "standard output")
       ->type_name("FILE");
 }
 
@@ -184,6 +194,16 @@ StatusOr<runtime::NetworkOptions> ModelArguments::options(const std::vector<Tens
   }
   result.math =
       graph::Math(std::find(std::begin(graph::kMathNames), std::end(graph::kMathNames), math) - std::begin(graph::kMathNames));
+  result.rules.set = graph::RuleSet(std::find(std::begin(graph::kRuleSetNames), std::end(graph::kRuleSetNames), rules) -
+                                    std::begin(graph::kRuleSetNames));
+  for (const std::string &name : disabledRules) {
+    const graph::Rule *rule = graph::findRule(name);
+    if (!rule)
+      return userError("--disable-rule is '" + name + "', which is no rule; 'tilewright rules' lists them");
+    if (!rule->isOptional())
+      return userError("--disable-rule is '" + name + "', which is always applied; 'tilewright rules' says which are not");
+    result.rules.disabled.push_back(name);
+  }
   for (const std::string &text : shapes) {
     auto bad = [&] { return userError("--shape is '" + text + "' but must be NAME=DIM,DIM,... with positive dims"); };
     size_t equals = text.find('=');

@@ -36,6 +36,7 @@ void addAssemblerCommands(CLI::App &app, Action &action);
 void addDoctorCommand(CLI::App &app, Action &action);
 void addCheckCommand(CLI::App &app, Action &action);
 void addOperatorsCommand(CLI::App &app, Action &action);
+void addRulesCommand(CLI::App &app, Action &action);
 
 /// Commands, options and their helps as JSON, which scripts/man-pages.py reads.
 std::string describe(const CLI::App &app);
@@ -55,23 +56,39 @@ struct TensorArgument {
 /// Reads `FILE` and `NAME=FILE` arguments.
 StatusOr<std::vector<TensorArgument>> readTensorFiles(const std::vector<std::string> &arguments);
 
-/// MODEL, --hw, --set, --schedule, --across, --priority, --cost-model, --load-plugin, --shape, --const, --fallback, --math and --seed: how a model becomes a network.
+/// MODEL, --hw, --set, --schedule, --across, --priority, --cost-model, --load-plugin, --shape, --const, --fallback, --math, --rules, --disable-rule and --seed: how a model becomes a network.
 struct ModelArguments {
   std::string model;
   std::vector<std::string> shapes, constants, aliases, plugins;
   std::string fallback = "cpu";
   std::string math = graph::kMathNames[size_t(graph::Math::Exact)];
+  std::string rules = graph::kRuleSetNames[size_t(graph::RuleSet::All)];
+  std::vector<std::string> disabledRules;
   runtime::NetworkOptions network;
   uint64_t seed = 1;
-  std::string explainFile; ///< of addExplain(); empty: none
+  std::string explainFile, explainRulesFile; ///< of addExplain(); empty: none
 
   void addTo(CLI::App &command);
-  /// --explain, for commands that compile one model.
+  /// --explain and --explain-rules, for commands that compile one model.
   void addExplain(CLI::App &command);
   /// The network options, --shape and --const included; loads the plug-ins, so it is called once. What
   /// the options name is an input from now on. The shapes of `inputs` fix dims that the
   /// model leaves open; `batch`: their dim 0 counts runs. Errors: a shape or a constant that is none, a library that is no plug-in.
   StatusOr<runtime::NetworkOptions> options(const std::vector<TensorArgument> &inputs = {}, bool batch = false) const;
+};
+
+/// Collects what the rewriting rules did in a compilation for a file (docs/rules.md): JSON lines if its name ends in .jsonl, else text.
+class RuleExplanation {
+public:
+  /// Empty: nothing is collected or written.
+  explicit RuleExplanation(std::string file) : file(std::move(file)) {}
+  /// Has `options` report here. The explanation must outlive them.
+  void collect(graph::RuleOptions &options);
+  Status write() const;
+
+private:
+  std::string file;
+  graph::RuleLog log;
 };
 
 /// Digits alone: CLI11 takes a negative number for a large one.

@@ -110,6 +110,8 @@ Status emit(const CompileArguments &arguments, runtime::NetworkOptions &options)
   }
   runtime::Explanation explanation(arguments.model.explainFile);
   options.explain = explanation.report();
+  RuleExplanation ruleExplanation(arguments.model.explainRulesFile);
+  ruleExplanation.collect(options.rules);
   Progress progress;
   options.progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
   std::vector<std::string> notes;
@@ -122,6 +124,8 @@ Status emit(const CompileArguments &arguments, runtime::NetworkOptions &options)
     return status;
   if (!result)
     return result.error();
+  if (Status status = ruleExplanation.write(); !status)
+    return status;
   if (Status status = explanation.write(); !status)
     return status;
   return runtime::writeFile(output, *result);

@@ -138,6 +138,7 @@ int main(int argc, char **argv) {
   addAssemblerCommands(app, action);
   addDoctorCommand(app, action);
   addOperatorsCommand(app, action);
+  addRulesCommand(app, action);
   if (argc == 2 && std::string(argv[1]) == "--describe") {
     std::fputs(describe(app).c_str(), stdout);
     return finish(0);

@@ -88,6 +88,8 @@ Status profile(const ProfileArguments &arguments) {
   options->progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
   runtime::Explanation explanation(arguments.model.explainFile);
   options->explain = explanation.report();
+  RuleExplanation ruleExplanation(arguments.model.explainRulesFile);
+  ruleExplanation.collect(options->rules);
   progress.show("compiling " + arguments.model.model);
   StatusOr<runtime::Network> network = runtime::loadNetwork(arguments.model.model, *options);
   progress.clear();
@@ -95,6 +97,8 @@ Status profile(const ProfileArguments &arguments) {
     return network.error();
   options->explain = nullptr; // what-ifs are compiled too
   printNotes(network->notes);
+  if (Status status = ruleExplanation.write(); !status)
+    return status;
   if (Status status = explanation.write(); !status)
     return status;
   if (Status status = requireAccelerator(*network, "there is nothing to profile"); !status)

@@ -332,12 +332,16 @@ Status run(const RunArguments &arguments) {
   options.network.progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
   runtime::Explanation explanation(arguments.model.explainFile);
   options.network.explain = explanation.report();
+  RuleExplanation ruleExplanation(arguments.model.explainRulesFile);
+  ruleExplanation.collect(options.network.rules);
   progress.show("compiling " + arguments.model.model);
   StatusOr<std::unique_ptr<runtime::Session>> session = runtime::Session::create(arguments.model.model, options);
   progress.clear();
   if (!session)
     return session.error();
   printNotes((*session)->network().notes);
+  if (Status status = ruleExplanation.write(); !status)
+    return status;
   if (Status status = explanation.write(); !status)
     return status;
   if (!arguments.dumpFile.empty() && ((*session)->network().steps.size() != 1 || !(*session)->network().steps[0].program))

@@ -40,10 +40,14 @@ Status tune(const TuneArguments &arguments) {
   options->progress = printProgress;
   runtime::Explanation explanation(arguments.model.explainFile);
   options->explain = explanation.report();
+  RuleExplanation ruleExplanation(arguments.model.explainRulesFile);
+  ruleExplanation.collect(options->rules);
   StatusOr<runtime::Network> network = runtime::loadNetwork(arguments.model.model, *options);
   if (!network)
     return network.error();
   printNotes(network->notes);
+  if (Status status = ruleExplanation.write(); !status)
+    return status;
   if (Status status = explanation.write(); !status)
     return status;
   if (Status status = requireAccelerator(*network, "there is nothing to tune"); !status)

@@ -47,10 +47,13 @@ function(tw_add_compiler_library name)
   target_precompile_headers(${name} REUSE_FROM TilewrightMlirPch)
 endfunction()
 
-# tw_tablegen(File.td OUTPUT File.h.inc ARGS -gen-op-decls ...): one run of mlir-tblgen; File.h.inc lands in the build tree
-# under the same path, so `#include "compiler/<folder>/File.h.inc"` finds it.
+# tw_tablegen(File.td OUTPUT File.h.inc [TOOL tool] [ARGS -gen-op-decls ...]): one run of mlir-tblgen, or of a tool of our own;
+# File.h.inc lands in the build tree under the same path, so `#include "compiler/<folder>/File.h.inc"` finds it.
 function(tw_tablegen td)
-  cmake_parse_arguments(ARG "" "OUTPUT" "ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "" "OUTPUT;TOOL" "ARGS" ${ARGN})
+  if(NOT ARG_TOOL)
+    set(ARG_TOOL ${TW_MLIR_TBLGEN})
+  endif()
   set(output ${CMAKE_CURRENT_BINARY_DIR}/${ARG_OUTPUT})
   set(includes -I ${CMAKE_SOURCE_DIR} -I ${CMAKE_CURRENT_SOURCE_DIR})
   foreach(folder ${TW_MLIR_INCLUDE_DIRS})
@@ -58,9 +61,9 @@ function(tw_tablegen td)
   endforeach()
   add_custom_command(
     OUTPUT ${output}
-    COMMAND ${TW_MLIR_TBLGEN} ${ARG_ARGS} ${includes} ${CMAKE_CURRENT_SOURCE_DIR}/${td} --write-if-changed -d ${output}.d
+    COMMAND ${ARG_TOOL} ${ARG_ARGS} ${includes} ${CMAKE_CURRENT_SOURCE_DIR}/${td} --write-if-changed -d ${output}.d
             -o ${output}
-    DEPENDS ${TW_MLIR_TBLGEN} ${CMAKE_CURRENT_SOURCE_DIR}/${td}
+    DEPENDS ${ARG_TOOL} ${CMAKE_CURRENT_SOURCE_DIR}/${td}
     DEPFILE ${output}.d
     COMMENT "TableGen ${ARG_OUTPUT}")
   set_property(DIRECTORY APPEND PROPERTY TW_TABLEGEN_OUTPUTS ${output})

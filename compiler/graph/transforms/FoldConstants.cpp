@@ -83,30 +83,6 @@ struct RemoveIdentity : RewritePattern {
   }
 };
 
-/// A 16-bit float that is widened and narrowed again is what it was.
-struct CancelWidening : OpRewritePattern<CastOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(CastOp op, PatternRewriter &rewriter) const override {
-    auto inner = op.getX().getDefiningOp<CastOp>();
-    if (!inner || inner.getX().getType() != op.getType() || !elementOf(inner).isF32() || !isa<FloatType>(elementOf(op)))
-      return failure();
-    rewriter.replaceOp(op, inner.getX());
-    return success();
-  }
-};
-
-/// reshape(reshape(x)).
-struct MergeReshapes : OpRewritePattern<ReshapeOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(ReshapeOp op, PatternRewriter &rewriter) const override {
-    auto inner = op.getX().getDefiningOp<ReshapeOp>();
-    if (!inner)
-      return failure();
-    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), inner.getX());
-    return success();
-  }
-};
-
 struct FoldConstantsPass : impl::FoldConstantsPassBase<FoldConstantsPass> {
   using FoldConstantsPassBase::FoldConstantsPassBase;
   void runOnOperation() override {
@@ -114,7 +90,8 @@ struct FoldConstantsPass : impl::FoldConstantsPassBase<FoldConstantsPass> {
     ConstantBudget budget(maxConstantBytes);
     LogicalResult outcome = success();
     patterns.add<EvaluateConstant>(&getContext(), keepQuantized, budget, outcome);
-    patterns.add<RemoveIdentity, CancelWidening, MergeReshapes>(&getContext());
+    patterns.add<RemoveIdentity>(&getContext());
+    addCleanupPatterns(patterns);
     if (failed(rewriteToEnd(getOperation(), std::move(patterns))) || failed(outcome))
       signalPassFailure();
   }

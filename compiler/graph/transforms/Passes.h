@@ -7,6 +7,7 @@
 #include "compiler/graph/ConstantBudget.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/transforms/KernelTarget.h"
+#include "compiler/graph/transforms/Rules.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
@@ -26,6 +27,9 @@ struct KernelRequest {
 
 /// graph-partition-kernels for these targets, in order of preference.
 std::unique_ptr<mlir::Pass> createPartitionKernelsPass(const KernelTargets &targets, const KernelRequest &request = {});
+
+/// graph-apply-rules: the rules that `math` and `options` allow, by their cost on `machine`.
+std::unique_ptr<mlir::Pass> createApplyRulesPass(Math math, RuleOptions options, const ArrayMachine &machine);
 
 /// Makes every pass of this folder known by its flag.
 void registerGraphTransformPasses();

@@ -17,18 +17,12 @@ def FoldConstantsPass : Pass<"graph-fold-constants", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }
 
-def FoldBatchNormPass : Pass<"graph-fold-batch-norm", "::mlir::ModuleOp"> {
-  let summary = "batch normalisation into the weights before it, or a multiplication and an addition per channel";
-  let dependentDialects = ["::tw::graph::GraphDialect"];
-}
-
-def ReassociatePass : Pass<"graph-reassociate", "::mlir::ModuleOp"> {
-  let summary = "factors and summands that are constants go into the weights and the bias before them, or become one";
+def ApplyRulesPass : Pass<"graph-apply-rules", "::mlir::ModuleOp"> {
+  let summary = "the rewriting rules of Rules.td that options allow, where the ops around cost no more than before";
   let description = [{
-    conv(x, w, bias) * c becomes conv(x, w * c, bias * c), conv(x, w, bias) + c becomes conv(x, w, bias + c), matmul(a, b) * c becomes
-    matmul(a, b * c), and (x + c) + d becomes x + (c + d), as does a product: w, bias, b, c and d are float constants, and c of a convolution
-    or matrix product has one number, or one for each channel or column. The results are equal in real arithmetic (`--math reassociate`).
+    docs/rules.md. The pass's own options: all rules of `--math exact`, or those of `only`, whatever they cost.
   }];
+  let options = [ListOption<"only", "only", "std::string", "names of rules">];
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }
 

@@ -25,10 +25,8 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   keep.keepQuantized = integer;
   manager.addPass(createFoldConstantsPass(keep));
   manager.addPass(createCSEPass());
-  manager.addPass(createFoldBatchNormPass());
   manager.addPass(createFuseLayerNormPass());
-  if (options.math >= Math::Reassociate)
-    manager.addPass(createReassociatePass());
+  manager.addPass(createApplyRulesPass(options.math, options.rules, machine ? *machine : ArrayMachine()));
   DecomposeOpsPassOptions beforeLayout;
   beforeLayout.keepAxes = true;
   manager.addPass(createDecomposeOpsPass(beforeLayout));

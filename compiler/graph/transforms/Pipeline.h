@@ -7,6 +7,7 @@
 #include "compiler/graph/ConstantBudget.h"
 #include "compiler/graph/Math.h"
 #include "compiler/graph/transforms/KernelTarget.h"
+#include "compiler/graph/transforms/Rules.h"
 #include "mlir/Pass/PassManager.h"
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct GraphPipelineOptions {
   /// model has them.
   KernelTargets targets = {makeCpuTarget()};
   Math math = Math::Exact;
+  RuleOptions rules;  ///< of graph-apply-rules, as far as `math` allows
   std::string narrow; ///< f32 tensors between kernels become this on the first target: bf16, f16; empty: stay
   uint64_t maxConstantBytes = kMaxConstantBytes; ///< that folding may make, beside those that there are
   bool packsPixels = true;                       ///< of graph-move-pools

@@ -87,6 +87,13 @@ Value createReshape(OpBuilder &builder, Location loc, Value x, ArrayRef<int64_t>
   return builder.create<ReshapeOp>(loc, RankedTensorType::get(shape, elementOf(x)), x);
 }
 
+bool seesPixels(ArrayRef<int64_t> kernel, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations) {
+  for (size_t i = 0; i < 4; ++i)
+    if (dilations[i % 2] != 1 || pads[i] >= kernel[i % 2])
+      return false;
+  return true;
+}
+
 bool movesOnlyUnitDims(ArrayRef<int64_t> shape, ArrayRef<int64_t> perm) {
   int64_t last = -1;
   for (int64_t dim : perm) {

@@ -53,6 +53,14 @@ if arguments[0] == "compile" and "fusion" in arguments: # an accelerator has hal
         print(name, value // small)
     print("\nkernel a on accel, DRAM 5 bytes, result on chip by row tiles of 2\n  conv 'a': complex_out_fusable, many_to_many\n  ends: it does")
     sys.exit()
+if arguments[0] == "rules":
+    print("| rule | class | m | applied by | meaning |\n|---|---|---|---|---|\n| `cse` | bit-exact | `strict` | cse | `x` |\n| `exact` | bit-exact | `strict` | rules | `x` |\n"
+          "| `real` | real | `fast` | rules | `x` |\n| `never` | real | `fast` | rules | `x` |")
+    sys.exit()
+if arguments[0] == "compile" and "--explain-rules" in arguments:
+    with open(arguments[arguments.index("--explain-rules") + 1], "w") as log:
+        log.write('{"rule": "exact"}\n{"rule": "real"}\n{"rule": "real"}\n')
+    sys.exit()
 if arguments[0] == "verify":
     print("0         526,093         8,339  0  1,101  23777  6066  337  86")
     sys.exit()
@@ -346,6 +354,34 @@ class FusionTest(ScriptsTest):
         self.assertNotIn("old", text)
         self.assertIn("| mobilenetv2 | cloud_128x128 | 1 | 1 | 4.00 | 2.00 | 1.00 | 1.50 | 0.50 |\n", text)
         self.assertIn("conv 'a'", text)
+
+
+class RulesTest(ModelsTest):
+    def models(self, *arguments, **environment):
+        return self.script("bench-rules.py", *arguments, TILEWRIGHT_MODELS=str(self.path / "models"), **environment)
+
+    def test_networks_are_on_the_machines_of_their_type(self):
+        out, _ = self.models("-o", self.path / "page.md")
+        self.assertIn("| net | gemmini_16x16_fp32 | MACs | 128,000 | 128,000 | 128,000 | 128,000 | `exact` 1, `real` 2 |\n", out)
+        self.assertIn("| `real` | 4 |\n", out)
+        self.assertIn("Never on these networks: `never`.\n", out)
+        runs = [call for call in self.calls() if call.startswith("run ")]
+        # Approximations do not fire, so that three sets make three programs of each network.
+        self.assertEqual(len(runs), 6)
+        self.assertTrue(all("--math fast --shape x=1,3,8" in call and "--rules" in call for call in runs))
+        self.assertTrue((self.path / "page.md").read_text().endswith(out))
+
+    def test_some_networks(self):
+        self.assertNotIn("net_int8", self.models("net")[0])
+        self.assertIn("'nosuch' is not in", self.models("nosuch", status=1)[1])
+
+    def test_a_network_that_fails_is_named(self):
+        out, error = self.models(FAIL_ON="--rules real", status=1)
+        self.assertIn("failed with rules alone", error)
+        self.assertIn("- net (", out)
+
+    def test_without_networks(self):
+        self.assertIn("TILEWRIGHT_MODELS is not set", self.script("bench-rules.py", TILEWRIGHT_MODELS="", status=1)[1])
 
 
 class CoverageTest(ScriptsTest):

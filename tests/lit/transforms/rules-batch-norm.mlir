@@ -1,4 +1,4 @@
-// RUN: tilewright-opt %s -graph-fold-batch-norm -graph-fold-constants | FileCheck %s
+// RUN: tilewright-opt %s -graph-apply-rules=only=batch-norm-into-conv,batch-norm-to-scale -graph-fold-constants | FileCheck %s
 
 // factor = 2 / sqrt(3 + 1) = 1 and 6 / sqrt(8 + 1) = 2; offset = 5 - 1 * 1 = 4 and 1 - 3 * 2 = -5.
 // CHECK-LABEL: func.func @into_convolution

@@ -1,5 +1,5 @@
 // What constants do to a convolution's or matrix product's result goes into its weights and bias.
-// RUN: tilewright-opt %s -graph-reassociate | FileCheck %s
+// RUN: tilewright-opt %s -graph-apply-rules=only=scale-into-conv,bias-into-conv,scale-into-product,constants-together | FileCheck %s
 
 // CHECK-LABEL: @batch_norm_spelled_out
 // CHECK-DAG: %[[W:.*]] = graph.constant dense<{{\[\[\[\[}}2.000000e+00]]], {{\[\[\[}}9.000000e+00]]]]> : tensor<2x1x1x1xf32>
