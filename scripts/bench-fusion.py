@@ -14,7 +14,7 @@ import subprocess
 
 import measure
 
-NETWORKS = ["resnet50", "mobilenetv2", "bert_block"]
+NETWORKS = ["resnet50", "mobilenetv2", "bert_block", "opt_concat_512"]
 MACHINES = [("gemmini_16x16_int8", "int8"), ("gemmini_16x16_bf16", "fp32"), ("edge_32x32_bf16", "fp32"), ("cloud_128x128", "fp32")]
 MARKER = "<!-- scripts/bench-fusion.py writes from here -->\n"
 NAMES = ["dram_bytes_unfused", "dram_bytes_kernels", "dram_bytes_chosen", "dram_bytes_all_fused", "dram_bytes_least"]
