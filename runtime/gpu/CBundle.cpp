@@ -130,7 +130,7 @@ std::string headerText(const Program &program, const std::string &name, const st
          "_network *network);\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
 }
 
-std::string loaderText(const Program &program, const std::string &name) {
+std::string loaderText(const Program &program, const std::string &name, std::vector<uint32_t> &kernelsUsed) {
   std::vector<const Launch *> launches;
   for (const Step &step : program.steps)
     for (const Launch &launch : variantOf(program, step).launches)
@@ -138,7 +138,7 @@ std::string loaderText(const Program &program, const std::string &name) {
   std::string arguments, launchText;
   size_t count = 0, most = 0;
   // Kernels and maps of other variants are not loaded: these are, in the order of their first use.
-  std::vector<uint32_t> kernelsUsed, mapsUsed;
+  std::vector<uint32_t> mapsUsed;
   std::vector<uint32_t> shared(program.kernels.size(), 0);
   auto numberIn = [](std::vector<uint32_t> &used, uint32_t index) {
     auto found = std::find(used.begin(), used.end(), index);
@@ -221,5 +221,9 @@ std::string loaderText(const Program &program, const std::string &name) {
 } // namespace
 
 runtime::gpu::CBundle runtime::gpu::toC(const Program &program, const std::string &name, const std::string &model) {
-  return {headerText(program, name, model), loaderText(program, name)};
+  CBundle bundle;
+  bundle.header = headerText(program, name, model);
+  bundle.loader = loaderText(program, name, bundle.kernels);
+  std::sort(bundle.kernels.begin(), bundle.kernels.end());
+  return bundle;
 }

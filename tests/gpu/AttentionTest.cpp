@@ -8,6 +8,7 @@
 #include "tests/gpu/EmulatedNetwork.h"
 #include "tests/gpu/Lint.h"
 #include "tests/gpu/NetworkText.h"
+#include "tests/gpu/Ptxas.h"
 
 #include <cmath>
 #include <cstring>
@@ -282,7 +283,11 @@ TEST_P(AttentionTest, IsOneStepWithoutTransposes) {
 
 TEST_P(AttentionTest, EveryVariantComputesSoftmaxOfScoresTimesValues) {
   ASSERT_EQ(program.steps.size(), 1u);
+  // The parts of attention on sm_80 are the products of MmaKernelTest: one network of them is enough.
+  const bool hasParts = GetParam().architecture == gpu::Architecture::Sm90a || GetParam().name == "short_heads_sm_80";
   for (size_t variant = 0; variant < program.steps[0].variants.size(); ++variant) {
+    if (!hasParts && program.steps[0].variants[variant].launches.size() > 1)
+      continue;
     SCOPED_TRACE(program.steps[0].variants[variant].name);
     check(variant, {});
   }
@@ -304,6 +309,25 @@ TEST_P(AttentionTest, ThePtxKeepsTheRules) {
   for (const gpu::Kernel &kernel : program.kernels)
     for (const ptxlint::Finding &finding : ptxlint::lint(kernel.ptx))
       ADD_FAILURE() << "line " << finding.line << ": " << finding.message;
+}
+
+TEST(AttentionPtxasTest, EveryShapeAssemblesWithoutSpills) {
+  if (!test::hasPtxas())
+    GTEST_SKIP() << "there is no ptxas";
+  for (const Case &c : allCases()) {
+    if (llvm::StringRef(c.name).split("_sm_80").first != "heads_of_128")
+      continue;
+    gpu::GpuOptions options;
+    options.architecture = c.architecture;
+    options.mostVariants = 5;
+    llvm::Expected<gpu::Program> program = test::compileText(textOf(c), options);
+    ASSERT_TRUE(bool(program)) << llvm::toString(program.takeError());
+    for (const gpu::Variant &variant : program->steps[0].variants)
+      if (variant.launches.size() == 1) {
+        SCOPED_TRACE(c.name + " " + variant.name);
+        test::expectAssembles(program->kernels[variant.launches[0].kernel].ptx, nameOf(c.architecture));
+      }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, AttentionTest, testing::ValuesIn(allCases()),

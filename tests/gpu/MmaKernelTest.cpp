@@ -8,6 +8,7 @@
 #include "compiler/codegen/gpu/Kernel.h"
 #include "compiler/codegen/gpu/MmaKernel.h"
 #include "tests/gpu/Lint.h"
+#include "tests/gpu/Ptxas.h"
 #include "tests/gpu/emulator/Emulator.h"
 #include "tests/gpu/emulator/Numbers.h"
 
@@ -268,6 +269,19 @@ TEST_P(MmaKernelTest, EveryTileComputesWhatLoopsCompute) {
       }
     }
   }
+}
+
+TEST(MmaKernelPtxasTest, EveryTileAssemblesWithoutSpills) {
+  if (!test::hasPtxas())
+    GTEST_SKIP() << "there is no ptxas";
+  for (const char *name : {"bf16", "f16_by_columns", "s8", "conv_bf16"})
+    for (const gpu::MmaTile &tile : gpu::mmaTiles()) {
+      const auto *problem = std::find_if(std::begin(kProblems), std::end(kProblems),
+                                         [&](const Problem &p) { return std::string(p.name) == name; });
+      SCOPED_TRACE(std::string(name) + " " + tile.shape.name());
+      if (tile.shape.splitK <= 2) // more parts are the same product
+        test::expectAssembles(ptxOf([&](llvm::Module &m) { emitMmaKernel(m, kernelOf(*problem, tile.shape)); }), "sm_80");
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Problems, MmaKernelTest, testing::ValuesIn(kProblems),
