@@ -227,7 +227,9 @@ TEST_P(MmaKernelTest, EveryTileComputesWhatLoopsCompute) {
                                 blocks};
     static_assert(std::size(numbers) == gpu::MmaKernel::FirstPointer - gpu::MmaKernel::Batches);
     const uint64_t results = uint64_t(p.batches) * rows * columns;
-    for (bool isRandom : {false, true}) {
+    for (bool isRandom : {true, false}) {
+      if (!isRandom && number > 2)
+        continue;
       ptxemu::LaunchOptions options;
       if (isRandom) {
         options.timing = ptxemu::Timing::Random;

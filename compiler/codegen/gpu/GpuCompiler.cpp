@@ -1815,7 +1815,7 @@ llvm::Expected<bool> GpuCompiler::compileAttention(const AttentionMatch &match) 
       launch.sharedBytes = mmaAttentionSharedBytes(kernel);
       for (const Operand &operand : operands)
         launch.arguments.push_back(placeOf(operand.view.base));
-      launch.arguments.insert(launch.arguments.end(), {to, uint32_t(heads), uint32_t(rows), uint32_t(keys), uint32_t(1)});
+      launch.arguments.insert(launch.arguments.end(), {to, uint32_t(heads), uint32_t(rows), uint32_t(keys)});
       auto addUnits = [&](int64_t stride) { launch.arguments.push_back(uint32_t(stride * gpu::bytesOf(scores.element) / 16)); };
       for (const StridedMatrices *each : matrices)
         addUnits(each->rowStride);

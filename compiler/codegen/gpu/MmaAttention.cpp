@@ -64,8 +64,7 @@ private:
 };
 
 Value *Emitter::headOf(Operand operand) {
-  Value *mine = operand == Keys || operand == Values ? b.CreateUDiv(head, parameter(kMmaHeadGroup)) : head;
-  Value *units = b.CreateAdd(b.CreateMul(wide(mine), wide(parameter(kMmaHeadStrides + operand))),
+  Value *units = b.CreateAdd(b.CreateMul(wide(head), wide(parameter(kMmaHeadStrides + operand))),
                              b.CreateMul(wide(outer), wide(parameter(kMmaBatchStrides + operand))));
   return b.CreateGEP(b.getInt8Ty(), parameter(kMmaQueries + operand), b.CreateShl(b.CreateAdd(units, wide(unit)), 4));
 }
