@@ -197,8 +197,7 @@ StatusOr<std::string> machineCodeOf(const std::string &ptx, const std::string &p
   std::ofstream(paths[0].c_str(), std::ios::binary) << ptx;
   const std::string target = std::string("-arch=") + nameOf(architecture);
   const std::optional<llvm::StringRef> redirects[] = {std::nullopt, paths[2].str(), paths[2].str()};
-  const int status =
-      llvm::sys::ExecuteAndWait(program, {program, target, paths[0], "-o", paths[1]}, std::nullopt, redirects);
+  const int status = llvm::sys::ExecuteAndWait(program, {program, target, paths[0], "-o", paths[1]}, std::nullopt, redirects);
   auto contents = [](llvm::SmallString<128> &path) {
     std::ifstream file(path.c_str(), std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(file), {});
@@ -254,8 +253,8 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
     return userError("--schedule " + options.schedule + " is for --target accel: code for a GPU has no such choices");
   if (!options.machine.empty())
     return userError("--hw is for --target accel: --gpu names the architecture of --target gpu");
-  options.gpuArchitecture = arguments.gpu == nameOf(tw::gpu::Architecture::Sm80) ? tw::gpu::Architecture::Sm80
-                                                                                 : tw::gpu::Architecture::Sm90a;
+  options.gpuArchitecture =
+      arguments.gpu == nameOf(tw::gpu::Architecture::Sm80) ? tw::gpu::Architecture::Sm80 : tw::gpu::Architecture::Sm90a;
   const std::string &phase = arguments.phase;
   if (phase == "import" || phase == "graph" || phase == "linalg") {
     options.targets = {"gpu"};
@@ -268,9 +267,7 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
     return userError("--name is '" + arguments.name + "' but must be a C identifier that is no keyword, like " + name);
   if (!phase.empty() && !isText)
     return userError("--emit is '" + phase + "' but --target gpu has import, graph, linalg, llvm and ptx");
-  const std::string output = !arguments.output.empty() ? arguments.output
-                             : isText                  ? "-"
-                                                       : stem + ".gpu";
+  const std::string output = !arguments.output.empty() ? arguments.output : isText ? "-" : stem + ".gpu";
   if (isText && (arguments.isVerbose || !arguments.report.empty()))
     return userError("--json and --verbose are for the folder of --target gpu, without --emit");
   if (isText) {

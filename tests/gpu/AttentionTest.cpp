@@ -354,7 +354,8 @@ class GroupedQueriesTest : public testing::TestWithParam<Grouped> {};
 /// Six heads of queries share two of keys and values, as the importer has it: as rows of one matrix. With a causal mask of all heads.
 TEST_P(GroupedQueriesTest, AreOneKernel) {
   constexpr size_t kHeads = 6, kKeyHeads = 2, kQueries = 40, kKeys = 75, kColumns = 32;
-  std::string text = R"(func.func @main(%q: tensor<1x6x40x32xbf16>, %k: tensor<1x2x75x32xbf16>, %v: tensor<1x2x75x32xbf16>, %m: tensor<1x1x40x75xf32>) -> tensor<1x6x40x32xbf16> {
+  std::string text =
+      R"(func.func @main(%q: tensor<1x6x40x32xbf16>, %k: tensor<1x2x75x32xbf16>, %v: tensor<1x2x75x32xbf16>, %m: tensor<1x1x40x75xf32>) -> tensor<1x6x40x32xbf16> {
   %qf = graph.cast %q : (tensor<1x6x40x32xbf16>) -> tensor<1x6x40x32xf32>
   %kf = graph.cast %k : (tensor<1x2x75x32xbf16>) -> tensor<1x2x75x32xf32>
   %vf = graph.cast %v : (tensor<1x2x75x32xbf16>) -> tensor<1x2x75x32xf32>

@@ -81,7 +81,8 @@ void Emitter::copyTile(Operand operand, Value *first, Value *rows, unsigned tile
       Value *inTile = add(rowInPass, pass), *row = b.CreateAdd(first, inTile);
       Value *isInside = b.CreateICmpULT(row, rows);
       if ((chunk + 1) * 64 > kernel.headSize)
-        isInside = b.CreateAnd(isInside, b.CreateICmpULT(add(unit, chunk * kRowUnits), constant(kernel.headSize / kUnitColumns)));
+        isInside =
+            b.CreateAnd(isInside, b.CreateICmpULT(add(unit, chunk * kRowUnits), constant(kernel.headSize / kUnitColumns)));
       Value *at = b.CreateAdd(b.CreateAdd(to, scaled(inTile, kRowBytes)), swizzled);
       ampere.copy16(add(at, chunk * tileRows * kRowBytes), inRow(operand, heads[operand], row, chunk), isInside);
     }
@@ -116,8 +117,8 @@ void Emitter::takeTile(OnlineSoftmax::State &state, Value *firstKey, Value *slot
           ampere.loadMatrices(matrices(stageAddress(slot), shape.keys, add(key, j), add(half, first), chunk));
       for (unsigned part : {0u, 1u}) {
         Value **sums = scores.data() + j / 2 + part * 4;
-        const SmallVector<Value *> results = ampere.multiplyTile(kernel.element, ArrayRef<Value *>(sums, 4), a,
-                                                                 ArrayRef<Value *>(words).slice(part * 2, 2));
+        const SmallVector<Value *> results =
+            ampere.multiplyTile(kernel.element, ArrayRef<Value *>(sums, 4), a, ArrayRef<Value *>(words).slice(part * 2, 2));
         std::copy(results.begin(), results.end(), sums);
       }
     }
@@ -164,9 +165,11 @@ void Emitter::writeContext(const OnlineSoftmax::State &state) {
       Value *inTile = add(rowInPass, pass), *row = b.CreateAdd(firstRow, inTile);
       Value *isInside = b.CreateICmpULT(row, parameter(kMmaQueryRows));
       if ((chunk + 1) * 64 > kernel.headSize)
-        isInside = b.CreateAnd(isInside, b.CreateICmpULT(add(unit, chunk * kRowUnits), constant(kernel.headSize / kUnitColumns)));
+        isInside =
+            b.CreateAnd(isInside, b.CreateICmpULT(add(unit, chunk * kRowUnits), constant(kernel.headSize / kUnitColumns)));
       emitIf(b, isInside, [&] {
-        Value *from = add(b.CreateAdd(b.CreateAdd(shared, scaled(inTile, kRowBytes)), swizzled), chunk * shape.rows * kRowBytes);
+        Value *from =
+            add(b.CreateAdd(b.CreateAdd(shared, scaled(inTile, kRowBytes)), swizzled), chunk * shape.rows * kRowBytes);
         Value *words = b.CreateAlignedLoad(FixedVectorType::get(b.getInt32Ty(), 4), pointer(from), Align(kUnitBytes));
         b.CreateAlignedStore(words, inRow(Context, heads[Context], row, chunk), Align(kUnitBytes));
       });
