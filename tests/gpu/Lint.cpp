@@ -38,8 +38,6 @@ bool isOfHopper(const Statement &statement) {
     return has(statement, "bulk") || has(statement, "cluster") || has(statement, "proxy") || has(statement, "mbarrier_init");
   if (opcode == "mbarrier")
     return has(statement, "try_wait") || has(statement, "expect_tx");
-  if (opcode == "cvt") // from bfloat16; to it is there
-    return !statement.modifiers.empty() && statement.modifiers.back() == "bf16";
   if (opcode == "add" || opcode == "sub" || opcode == "mul" || opcode == "setp")
     return has(statement, "bf16") || has(statement, "bf16x2");
   return false;

@@ -104,7 +104,8 @@ void Emitter::takeTile(OnlineSoftmax::State &state, Value *firstKey, Value *slot
     emitIf(b, b.CreateICmpULT(first, keys), [&] { copyTile(operand, first, keys, shape.keys, stageAddress(to)); });
     ampere.commitCopies();
   };
-  copyAhead(Values, shape.stages / 2 - 1, behind(slot, shape.stages - 1));
+  if (!isTail || shape.stages == 2) // of two, this tile's
+    copyAhead(Values, shape.stages / 2 - 1, behind(slot, shape.stages - 1));
   SmallVector<Value *> scores(shape.keys / 2, ConstantFP::get(b.getFloatTy(), 0));
   Value *lower = b.CreateAnd(lane, 15), *upper = b.CreateLShr(lane, 4);
   Value *key = b.CreateAdd(scaled(upper, 8), b.CreateAnd(lane, 7)), *half = b.CreateAnd(b.CreateLShr(lane, 3), 1);
@@ -127,9 +128,10 @@ void Emitter::takeTile(OnlineSoftmax::State &state, Value *firstKey, Value *slot
   const SmallVector<Value *> weights =
       softmax.take(state, std::move(scores), {batch, row, firstKey, lane, parameter(kMmaQueryRows), keys}, isTail, function);
   // V is there, and all have read this tile's K.
-  ampere.waitCopies(shape.stages - 2);
+  ampere.waitCopies(isTail ? 0 : shape.stages - 2);
   ampere.synchronize();
-  copyAhead(Keys, shape.stages / 2, slot);
+  if (!isTail)
+    copyAhead(Keys, shape.stages / 2, slot);
   Value *values = stageAddress(behind(slot, 1));
   for (unsigned step = 0; step < shape.keys / 16; ++step)
     for (unsigned j = 0; j < kernel.headSize; j += 16) {
@@ -145,11 +147,10 @@ void Emitter::takeTile(OnlineSoftmax::State &state, Value *firstKey, Value *slot
     }
 }
 
-/// Through the memory of the rows of Q, so that neighbouring threads write side by side.
+/// Through the memory of the rows of Q, so that neighbouring threads write side by side. A warp's rows are read by that warp alone.
 void Emitter::writeContext(const OnlineSoftmax::State &state) {
   const SmallVector<Value *> values = softmax.context(state);
   auto pointer = [&](Value *address) { return b.CreateIntToPtr(address, PointerType::get(b.getContext(), 3)); };
-  ampere.synchronize(); // all warps have read their rows
   for (unsigned i = 0; i < values.size(); i += 2) {
     const unsigned column = i / 4 * 8, lower = i % 4 / 2 * 8;
     Value *row = b.CreateAdd(scaled(warp, 16), add(b.CreateLShr(lane, 2), lower));
