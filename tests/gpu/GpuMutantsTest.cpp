@@ -169,18 +169,18 @@ const Subject kSubjects[] = {
      "64x64/2", 4, 0, 0, gpu::Architecture::Sm80},
     // Attention: whole tiles of keys, and a part of one.
     {"mma_attention",
-     R"(func.func @main(%q: tensor<1x40x64xbf16>, %k: tensor<1x248x64xbf16>, %v: tensor<1x248x64xbf16>) -> tensor<1x40x64xbf16> {
-  %a = graph.cast %q : (tensor<1x40x64xbf16>) -> tensor<1x40x64xf32>
+     R"(func.func @main(%q: tensor<1x60x64xbf16>, %k: tensor<1x248x64xbf16>, %v: tensor<1x248x64xbf16>) -> tensor<1x60x64xbf16> {
+  %a = graph.cast %q : (tensor<1x60x64xbf16>) -> tensor<1x60x64xf32>
   %b = graph.cast %k : (tensor<1x248x64xbf16>) -> tensor<1x248x64xf32>
   %c = graph.cast %v : (tensor<1x248x64xbf16>) -> tensor<1x248x64xf32>
   %t = graph.transpose %b {perm = array<i64: 0, 2, 1>} : (tensor<1x248x64xf32>) -> tensor<1x64x248xf32>
-  %s = graph.matmul %a, %t : (tensor<1x40x64xf32>, tensor<1x64x248xf32>) -> tensor<1x40x248xf32>
+  %s = graph.matmul %a, %t : (tensor<1x60x64xf32>, tensor<1x64x248xf32>) -> tensor<1x60x248xf32>
   %f = graph.constant dense<0.05> : tensor<1xf32>
-  %m = graph.mul %s, %f : (tensor<1x40x248xf32>, tensor<1xf32>) -> tensor<1x40x248xf32>
-  %p = graph.softmax %m {axis = 2 : i64} : tensor<1x40x248xf32>
-  %y = graph.matmul %p, %c : (tensor<1x40x248xf32>, tensor<1x248x64xf32>) -> tensor<1x40x64xf32>
-  %o = graph.cast %y : (tensor<1x40x64xf32>) -> tensor<1x40x64xbf16>
-  return %o : tensor<1x40x64xbf16>
+  %m = graph.mul %s, %f : (tensor<1x60x248xf32>, tensor<1xf32>) -> tensor<1x60x248xf32>
+  %p = graph.softmax %m {axis = 2 : i64} : tensor<1x60x248xf32>
+  %y = graph.matmul %p, %c : (tensor<1x60x248xf32>, tensor<1x248x64xf32>) -> tensor<1x60x64xf32>
+  %o = graph.cast %y : (tensor<1x60x64xf32>) -> tensor<1x60x64xbf16>
+  return %o : tensor<1x60x64xbf16>
 })",
      "64x64", 4, 0, 0, gpu::Architecture::Sm80, true},
 };
