@@ -82,7 +82,7 @@ struct CompileOptions {
   std::shared_ptr<const plan::PlanFile> planFile;
   /// A model with kernels for several targets is an error.
   bool oneProgram = false;
-  PhaseHook afterPhase;      ///< may be null
+  PhaseHook afterPhase; ///< may be null
   gpu::Architecture gpuArchitecture = gpu::Architecture::Sm90a;
   bool keepsGpuLlvm = false; ///< gpu::GpuOptions::keepsLlvm
   /// Instructions that a program may have.

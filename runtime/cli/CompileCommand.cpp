@@ -14,10 +14,12 @@
 #include "llvm/Support/Program.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <thread>
 
 using namespace tw;
 using namespace tw::cli;
@@ -195,11 +197,8 @@ Status compileForCpu(const CompileArguments &arguments, runtime::NetworkOptions 
   return {};
 }
 
-/// Machine code of PTX by the `ptxas` of PATH; empty where there is none.
-StatusOr<std::string> machineCodeOf(const std::string &ptx, tw::gpu::Architecture architecture) {
-  const llvm::ErrorOr<std::string> program = llvm::sys::findProgramByName("ptxas");
-  if (!program)
-    return std::string();
+/// Machine code of PTX by this ptxas.
+StatusOr<std::string> machineCodeOf(const std::string &ptx, const std::string &program, tw::gpu::Architecture architecture) {
   llvm::SmallString<128> paths[3]; // PTX, machine code, what ptxas says
   for (auto [i, suffix] : {std::pair(0, "ptx"), {1, "cubin"}, {2, "txt"}})
     if (std::error_code error = llvm::sys::fs::createTemporaryFile("tilewright", suffix, paths[i]))
@@ -208,15 +207,39 @@ StatusOr<std::string> machineCodeOf(const std::string &ptx, tw::gpu::Architectur
   std::ofstream(paths[0].c_str(), std::ios::binary) << ptx;
   const std::string target = std::string("-arch=") + nameOf(architecture);
   const std::optional<llvm::StringRef> redirects[] = {std::nullopt, paths[2].str(), paths[2].str()};
-  const int status =
-      llvm::sys::ExecuteAndWait(*program, {*program, target, paths[0], "-o", paths[1]}, std::nullopt, redirects);
+  const int status = llvm::sys::ExecuteAndWait(program, {program, target, paths[0], "-o", paths[1]}, std::nullopt, redirects);
   auto contents = [](llvm::SmallString<128> &path) {
     std::ifstream file(path.c_str(), std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
   if (status)
-    return userError(*program + " fails: " + contents(paths[2]));
+    return userError(program + " fails: " + contents(paths[2]));
   return contents(paths[1]);
+}
+
+/// The same of several kernels on all processors, in their order; empty where PATH has no ptxas.
+StatusOr<std::vector<std::string>> machineCodeOf(const std::vector<const std::string *> &kernels,
+                                                 tw::gpu::Architecture architecture) {
+  const llvm::ErrorOr<std::string> program = llvm::sys::findProgramByName("ptxas");
+  std::vector<std::string> code(program ? kernels.size() : 0), problems(code.size());
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t i; (i = next++) < code.size();)
+      if (StatusOr<std::string> one = machineCodeOf(*kernels[i], *program, architecture))
+        code[i] = std::move(*one);
+      else
+        problems[i] = one.error().message;
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i < std::min<size_t>(std::thread::hardware_concurrency(), code.size()); ++i)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const std::string &problem : problems)
+    if (!problem.empty())
+      return userError(problem);
+  return code;
 }
 
 /// Stages the files of a program, and those for C programs, which begin with `name`.
@@ -240,8 +263,8 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
     return userError("--schedule " + options.schedule + " is for --target accel: code for a GPU has no such choices");
   if (!options.machine.empty())
     return userError("--hw is for --target accel: --gpu names the architecture of --target gpu");
-  options.gpuArchitecture = arguments.gpu == nameOf(tw::gpu::Architecture::Sm80) ? tw::gpu::Architecture::Sm80
-                                                                                 : tw::gpu::Architecture::Sm90a;
+  options.gpuArchitecture =
+      arguments.gpu == nameOf(tw::gpu::Architecture::Sm80) ? tw::gpu::Architecture::Sm80 : tw::gpu::Architecture::Sm90a;
   const std::string &phase = arguments.phase;
   if (phase == "import" || phase == "graph" || phase == "linalg" || phase == kFusion) {
     options.targets = {"gpu"};
@@ -254,9 +277,7 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
     return userError("--name is '" + arguments.name + "' but must be a C identifier that is no keyword, like " + name);
   if (!phase.empty() && !isText)
     return userError("--emit is '" + phase + "' but --target gpu has import, graph, linalg, fusion, llvm and ptx");
-  const std::string output = !arguments.output.empty() ? arguments.output
-                             : isText                  ? "-"
-                                                       : stem + ".gpu";
+  const std::string output = !arguments.output.empty() ? arguments.output : isText ? "-" : stem + ".gpu";
   if (isText && (arguments.isVerbose || !arguments.report.empty()))
     return userError("--json and --verbose are for the folder of --target gpu, without --emit");
   if (isText) {
@@ -285,20 +306,23 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
   const std::vector<std::string> earlier = runtime::gpu::kernelFilesOf(output);
   runtime::FileSet files;
   const runtime::gpu::ProgramFiles written = runtime::gpu::toFiles(*program);
-  if (Status status = stage(files, output, written, name, runtime::gpu::toC(*program, name, arguments.model.model)); !status)
+  const runtime::gpu::CBundle bundle = runtime::gpu::toC(*program, name, arguments.model.model);
+  if (Status status = stage(files, output, written, name, bundle); !status)
     return status;
   if (!arguments.report.empty())
     if (Status status = files.add(arguments.report, runtime::gpu::reportJson(*program, {})); !status)
       return status;
-  std::vector<bool> hasCode;
-  for (size_t i = 0; i < written.kernels.size(); ++i) {
-    StatusOr<std::string> code = machineCodeOf(written.kernels[i], program->architecture);
-    if (!code)
-      return code.error();
-    hasCode.push_back(!code->empty());
-    if (!code->empty())
-      if (Status status = files.add(output + "/kernels/" + std::to_string(i) + ".cubin", *code); !status)
-        return status;
+  std::vector<const std::string *> texts;
+  for (uint32_t kernel : bundle.kernels)
+    texts.push_back(&written.kernels[kernel]);
+  StatusOr<std::vector<std::string>> code = machineCodeOf(texts, program->architecture);
+  if (!code)
+    return code.error();
+  std::vector<bool> hasCode(written.kernels.size(), false);
+  for (size_t i = 0; i < code->size(); ++i) {
+    hasCode[bundle.kernels[i]] = true;
+    if (Status status = files.add(output + "/kernels/" + std::to_string(bundle.kernels[i]) + ".cubin", (*code)[i]); !status)
+      return status;
   }
   std::error_code ignored; // a kernel that is left over is in nobody's way
   // But its machine code would be loaded in place of the new kernel.

@@ -113,24 +113,26 @@ std::string headerText(const Program &program, const std::string &name, const st
       const std::string &parameter = names[number++];
       comment += "   " + parameter + ": " + std::to_string(countOf(tensor)) + " of " + nameOf(tensor.element) +
                  (shape.empty() ? "" : ", " + shape) + "\n";
-      parameters += std::string(", ") + (tensors == &program.inputs ? "const " : "") + typeOf(tensor.element) + " *" + parameter;
+      parameters +=
+          std::string(", ") + (tensors == &program.inputs ? "const " : "") + typeOf(tensor.element) + " *" + parameter;
     }
   std::string safeModel = replaced(model, "*/", "* /");
   return "/* " + safeModel + " on a GPU, " + nameOf(program.architecture) +
          (program.architecture == Architecture::Sm80 ? " and later" : "") +
-         ". Written by tilewright compile --target gpu.\n   Compile " + name + ".c with the program; it opens libcuda.so.1. */\n" +
-         "#ifndef " + upper + "_H\n#define " + upper + "_H\n\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n" +
-         "typedef struct " + name + "_network " + name + "_network;\n\n" +
-         "/* The network on the first GPU. `folder`: where kernels and weights.bin lie. NULL: " + name + "_error() says why. */\n" +
-         name + "_network *" + name + "_load(const char *folder);\n\n" +
+         ". Written by tilewright compile --target gpu.\n   Compile " + name +
+         ".c with the program; it opens libcuda.so.1. */\n" + "#ifndef " + upper + "_H\n#define " + upper +
+         "_H\n\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n" + "typedef struct " + name +
+         "_network " + name + "_network;\n\n" +
+         "/* The network on the first GPU. `folder`: where kernels and weights.bin lie. NULL: " + name +
+         "_error() says why. */\n" + name + "_network *" + name + "_load(const char *folder);\n\n" +
          "/* Runs it once and waits. Tensors are dense and row-major, in the memory of the host:\n" + comment +
-         "   0, or not: " + name + "_error() says why. */\n" + "int " + name + "_run(" + name + "_network *network" + parameters +
-         ");\n\n" + "/* What went wrong last in this thread: \"no GPU here: ...\" where there is none. */\n" + "const char *" + name +
-         "_error(void);\n\nvoid " + name + "_free(" + name +
+         "   0, or not: " + name + "_error() says why. */\n" + "int " + name + "_run(" + name + "_network *network" +
+         parameters + ");\n\n" + "/* What went wrong last in this thread: \"no GPU here: ...\" where there is none. */\n" +
+         "const char *" + name + "_error(void);\n\nvoid " + name + "_free(" + name +
          "_network *network);\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
 }
 
-std::string loaderText(const Program &program, const std::string &name) {
+std::string loaderText(const Program &program, const std::string &name, std::vector<uint32_t> &kernelsUsed) {
   std::vector<const Launch *> launches;
   for (const Step &step : program.steps)
     for (const Launch &launch : variantOf(program, step).launches)
@@ -138,7 +140,7 @@ std::string loaderText(const Program &program, const std::string &name) {
   std::string arguments, launchText;
   size_t count = 0, most = 0;
   // Kernels and maps of other variants are not loaded: these are, in the order of their first use.
-  std::vector<uint32_t> kernelsUsed, mapsUsed;
+  std::vector<uint32_t> mapsUsed;
   std::vector<uint32_t> shared(program.kernels.size(), 0);
   auto numberIn = [](std::vector<uint32_t> &used, uint32_t index) {
     auto found = std::find(used.begin(), used.end(), index);
@@ -169,10 +171,10 @@ std::string loaderText(const Program &program, const std::string &name) {
   for (uint32_t i : mapsUsed) {
     const TensorMap &map = program.maps[i];
     maps += "  {" + std::to_string(runtime::gpu::tensorMapType(map.element)) + ", " + std::to_string(map.dims.size()) + ", " +
-            std::to_string(runtime::gpu::tensorMapSwizzle(map.swizzleBytes)) + ", " + std::to_string(int(map.place.isConstant)) + ", " +
-            std::to_string(map.place.offset) + ", " + list(map.dims) + ", " + list(map.strides) + ", " + list(map.box) + ", " +
-            list(map.elementStrides) + ", " + list(map.lower) + ", " + list(map.upper) + ", " + std::to_string(map.channels) +
-            ", " + std::to_string(map.pixels) + "},\n";
+            std::to_string(runtime::gpu::tensorMapSwizzle(map.swizzleBytes)) + ", " +
+            std::to_string(int(map.place.isConstant)) + ", " + std::to_string(map.place.offset) + ", " + list(map.dims) + ", " +
+            list(map.strides) + ", " + list(map.box) + ", " + list(map.elementStrides) + ", " + list(map.lower) + ", " +
+            list(map.upper) + ", " + std::to_string(map.channels) + ", " + std::to_string(map.pixels) + "},\n";
   }
   auto tensors = [](const std::vector<Tensor> &all) {
     std::string text;
@@ -182,13 +184,14 @@ std::string loaderText(const Program &program, const std::string &name) {
     return text;
   };
   const bool isAmpere = program.architecture == Architecture::Sm80;
-  std::string text = "/* Written by tilewright compile --target gpu: what a driver is told, and the functions that tell it. */\n#include \"" +
-                     name + ".h\"\n\n" + "#define ARCHITECTURE \"" + nameOf(program.architecture) + (isAmpere ? " and later" : "") +
-                     "\"\n#define CAPABILITY " + (isAmpere ? "80" : "90") + "\n#define ONLY_THIS_CAPABILITY " + (isAmpere ? "0" : "1") +
-                     "\n#define KERNELS " + std::to_string(kernelsUsed.size()) + "\n#define TENSOR_MAPS " +
-                     std::to_string(mapsUsed.size()) + "\n#define MOST_ARGUMENTS " + std::to_string(most) +
-                     "\n#define MEMORY_BYTES " + std::to_string(std::max<uint64_t>(program.arenaBytes, 1)) + "ull\n#define WEIGHTS_BYTES " +
-                     std::to_string(program.constants.size()) + "ull\n\n";
+  std::string text =
+      "/* Written by tilewright compile --target gpu: what a driver is told, and the functions that tell it. */\n#include \"" +
+      name + ".h\"\n\n" + "#define ARCHITECTURE \"" + nameOf(program.architecture) + (isAmpere ? " and later" : "") +
+      "\"\n#define CAPABILITY " + (isAmpere ? "80" : "90") + "\n#define ONLY_THIS_CAPABILITY " + (isAmpere ? "0" : "1") +
+      "\n#define KERNELS " + std::to_string(kernelsUsed.size()) + "\n#define TENSOR_MAPS " + std::to_string(mapsUsed.size()) +
+      "\n#define MOST_ARGUMENTS " + std::to_string(most) + "\n#define MEMORY_BYTES " +
+      std::to_string(std::max<uint64_t>(program.arenaBytes, 1)) + "ull\n#define WEIGHTS_BYTES " +
+      std::to_string(program.constants.size()) + "ull\n\n";
   text += "static const struct { const char *name; unsigned file, shared_bytes; } kernels[] = {\n" + kernels + "};\n";
   text += "/* n: a number; m, w: an offset in memory or weights; t: a tensor map. */\n"
           "typedef struct { char kind; uint64_t value; } Argument;\nstatic const Argument arguments[] = {\n" +
@@ -197,10 +200,11 @@ std::string loaderText(const Program &program, const std::string &name) {
           "argument_count; } Launch;\nstatic const Launch launches[] = {\n" +
           launchText + "};\n";
   if (!maps.empty())
-    text += "typedef struct {\n  int type;\n  unsigned rank;\n  int swizzle, is_weight;\n  uint64_t offset, dims[5], strides[5];\n"
-            "  uint32_t box[5], element_strides[5];\n  int lower[2], upper[2];\n  unsigned channels, pixels;\n} TensorMap;\n"
-            "static const TensorMap maps[] = {\n" +
-            maps + "};\n";
+    text +=
+        "typedef struct {\n  int type;\n  unsigned rank;\n  int swizzle, is_weight;\n  uint64_t offset, dims[5], strides[5];\n"
+        "  uint32_t box[5], element_strides[5];\n  int lower[2], upper[2];\n  unsigned channels, pixels;\n} TensorMap;\n"
+        "static const TensorMap maps[] = {\n" +
+        maps + "};\n";
   text += "typedef struct { uint64_t offset, bytes; } Tensor;\nstatic const Tensor inputs[] = {\n" + tensors(program.inputs) +
           "};\nstatic const Tensor outputs[] = {\n" + tensors(program.outputs) + "};\n";
   text += replaced(std::string(tw_gpu_loader_begin, tw_gpu_loader_end), "NETWORK", name);
@@ -221,5 +225,9 @@ std::string loaderText(const Program &program, const std::string &name) {
 } // namespace
 
 runtime::gpu::CBundle runtime::gpu::toC(const Program &program, const std::string &name, const std::string &model) {
-  return {headerText(program, name, model), loaderText(program, name)};
+  CBundle bundle;
+  bundle.header = headerText(program, name, model);
+  bundle.loader = loaderText(program, name, bundle.kernels);
+  std::sort(bundle.kernels.begin(), bundle.kernels.end());
+  return bundle;
 }

@@ -11,11 +11,13 @@
 #include "compiler/codegen/gpu/Program.h"
 
 #include <string>
+#include <vector>
 
 namespace tw::runtime::gpu {
 
 struct CBundle {
   std::string header, loader;
+  std::vector<uint32_t> kernels; ///< that the loader loads, ascending
 };
 /// `name`: a C identifier that symbols begin with; `model`: for the header's first line. Of every step the chosen variant; for sm_80 the first
 /// one that every later device has shared memory for, if there is one.

@@ -245,11 +245,11 @@ StatusOr<EncodedMap> CudaDriver::encode(const tw::gpu::TensorMap &map, uint64_t 
   const unsigned rank = unsigned(map.dims.size());
   void *at = reinterpret_cast<void *>(address);
   const Result result =
-      map.isIm2col() ? encodeIm2col(&encoded, type, rank, at, map.dims.data(), map.strides.data(),
-                                    map.lower.data(), map.upper.data(), map.channels, map.pixels, map.elementStrides.data(),
-                                    kNoInterleave, swizzle, kPromote256, kZeros)
-                     : encodeTiled(&encoded, type, rank, at, map.dims.data(), map.strides.data(),
-                                   map.box.data(), map.elementStrides.data(), kNoInterleave, swizzle, kPromote256, kZeros);
+      map.isIm2col()
+          ? encodeIm2col(&encoded, type, rank, at, map.dims.data(), map.strides.data(), map.lower.data(), map.upper.data(),
+                         map.channels, map.pixels, map.elementStrides.data(), kNoInterleave, swizzle, kPromote256, kZeros)
+          : encodeTiled(&encoded, type, rank, at, map.dims.data(), map.strides.data(), map.box.data(),
+                        map.elementStrides.data(), kNoInterleave, swizzle, kPromote256, kZeros);
   if (Status status = check(result, "encoding a tensor map"); !status)
     return internalError(status.error().message);
   return encoded;

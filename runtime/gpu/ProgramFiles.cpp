@@ -135,7 +135,10 @@ std::string problemOf(const Program &program) {
 } // namespace
 
 runtime::gpu::ProgramFiles runtime::gpu::toFiles(const Program &program) {
-  json document = {{"version", kVersion}, {"architecture", nameOf(program.architecture)}, {"memory_bytes", program.arenaBytes}, {"weights_bytes", program.constants.size()}};
+  json document = {{"version", kVersion},
+                   {"architecture", nameOf(program.architecture)},
+                   {"memory_bytes", program.arenaBytes},
+                   {"weights_bytes", program.constants.size()}};
   for (const char *key : {"inputs", "outputs", "kernels", "maps", "steps"})
     document[key] = json::array();
   for (const Tensor &tensor : program.inputs)

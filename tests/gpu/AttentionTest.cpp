@@ -8,6 +8,8 @@
 #include "tests/gpu/EmulatedNetwork.h"
 #include "tests/gpu/Lint.h"
 #include "tests/gpu/NetworkText.h"
+#include "tests/gpu/Ptxas.h"
+#include "tests/gpu/emulator/Numbers.h"
 
 #include <cmath>
 #include <cstring>
@@ -282,7 +284,11 @@ TEST_P(AttentionTest, IsOneStepWithoutTransposes) {
 
 TEST_P(AttentionTest, EveryVariantComputesSoftmaxOfScoresTimesValues) {
   ASSERT_EQ(program.steps.size(), 1u);
+  // The parts of attention on sm_80 are the products of MmaKernelTest: one network of them is enough.
+  const bool hasParts = GetParam().architecture == gpu::Architecture::Sm90a || GetParam().name == "short_heads_sm_80";
   for (size_t variant = 0; variant < program.steps[0].variants.size(); ++variant) {
+    if (!hasParts && program.steps[0].variants[variant].launches.size() > 1)
+      continue;
     SCOPED_TRACE(program.steps[0].variants[variant].name);
     check(variant, {});
   }
@@ -297,6 +303,8 @@ TEST_P(AttentionTest, ThreadsInAnyOrderComputeTheSame) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     options.seed = seed;
     check(seed - 1, options);
+    if (GetParam().architecture == gpu::Architecture::Sm80)
+      break;
   }
 }
 
@@ -306,8 +314,137 @@ TEST_P(AttentionTest, ThePtxKeepsTheRules) {
       ADD_FAILURE() << "line " << finding.line << ": " << finding.message;
 }
 
+TEST(AttentionPtxasTest, EveryShapeAssemblesWithoutSpills) {
+  if (!test::hasPtxas())
+    GTEST_SKIP() << "there is no ptxas";
+  for (const Case &c : allCases()) {
+    if (llvm::StringRef(c.name).split("_sm_80").first != "heads_of_128")
+      continue;
+    gpu::GpuOptions options;
+    options.architecture = c.architecture;
+    options.mostVariants = 5;
+    llvm::Expected<gpu::Program> program = test::compileText(textOf(c), options);
+    ASSERT_TRUE(bool(program)) << llvm::toString(program.takeError());
+    for (const gpu::Variant &variant : program->steps[0].variants)
+      if (variant.launches.size() == 1) {
+        SCOPED_TRACE(c.name + " " + variant.name);
+        test::expectAssembles(program->kernels[variant.launches[0].kernel].ptx, nameOf(c.architecture));
+      }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Networks, AttentionTest, testing::ValuesIn(allCases()),
                          [](const auto &info) { return info.param.name; });
+
+//===----------------------------------------------------------------------===//
+// Grouped queries
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+struct Grouped {
+  gpu::Architecture architecture;
+  bool isHalf;
+};
+
+class GroupedQueriesTest : public testing::TestWithParam<Grouped> {};
+
+} // namespace
+
+/// Six heads of queries share two of keys and values, as the importer has it: as rows of one matrix. With a causal mask of all heads.
+TEST_P(GroupedQueriesTest, AreOneKernel) {
+  constexpr size_t kHeads = 6, kKeyHeads = 2, kQueries = 40, kKeys = 75, kColumns = 32;
+  std::string text =
+      R"(func.func @main(%q: tensor<1x6x40x32xbf16>, %k: tensor<1x2x75x32xbf16>, %v: tensor<1x2x75x32xbf16>, %m: tensor<1x1x40x75xf32>) -> tensor<1x6x40x32xbf16> {
+  %qf = graph.cast %q : (tensor<1x6x40x32xbf16>) -> tensor<1x6x40x32xf32>
+  %kf = graph.cast %k : (tensor<1x2x75x32xbf16>) -> tensor<1x2x75x32xf32>
+  %vf = graph.cast %v : (tensor<1x2x75x32xbf16>) -> tensor<1x2x75x32xf32>
+  %qr = graph.reshape %qf : (tensor<1x6x40x32xf32>) -> tensor<1x2x120x32xf32>
+  %kt = graph.transpose %kf {perm = array<i64: 0, 1, 3, 2>} : (tensor<1x2x75x32xf32>) -> tensor<1x2x32x75xf32>
+  %s = graph.matmul %qr, %kt : (tensor<1x2x120x32xf32>, tensor<1x2x32x75xf32>) -> tensor<1x2x120x75xf32>
+  %r = graph.reshape %s : (tensor<1x2x120x75xf32>) -> tensor<1x6x40x75xf32>
+  %c = graph.constant dense<0.25> : tensor<1xf32>
+  %d = graph.mul %r, %c : (tensor<1x6x40x75xf32>, tensor<1xf32>) -> tensor<1x6x40x75xf32>
+  %a = graph.add %d, %m : (tensor<1x6x40x75xf32>, tensor<1x1x40x75xf32>) -> tensor<1x6x40x75xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : tensor<1x6x40x75xf32>
+  %w = graph.reshape %p : (tensor<1x6x40x75xf32>) -> tensor<1x2x120x75xf32>
+  %o = graph.matmul %w, %vf : (tensor<1x2x120x75xf32>, tensor<1x2x75x32xf32>) -> tensor<1x2x120x32xf32>
+  %b = graph.reshape %o : (tensor<1x2x120x32xf32>) -> tensor<1x6x40x32xf32>
+  %y = graph.cast %b : (tensor<1x6x40x32xf32>) -> tensor<1x6x40x32xbf16>
+  return %y : tensor<1x6x40x32xbf16>
+})";
+  const bool isHalf = GetParam().isHalf;
+  for (size_t at; isHalf && (at = text.find("bf16")) != std::string::npos;)
+    text.erase(at, 1);
+  const std::vector<float> q = randomNumbers(kHeads * kQueries * kColumns, 2, 1),
+                           k = randomNumbers(kKeyHeads * kKeys * kColumns, 1, 2),
+                           v = randomNumbers(kKeyHeads * kKeys * kColumns, 1, 3);
+  std::vector<float> mask;
+  for (size_t i = 0; i < kQueries; ++i)
+    for (size_t j = 0; j < kKeys; ++j)
+      mask.push_back(j <= i + kKeys - kQueries ? 0 : -std::numeric_limits<float>::infinity());
+  std::vector<double> expected;
+  for (size_t h = 0; h < kHeads; ++h)
+    for (size_t i = 0; i < kQueries; ++i) {
+      const size_t shared = h / (kHeads / kKeyHeads);
+      std::vector<double> weights;
+      double total = 0;
+      for (size_t j = 0; j < kKeys; ++j) {
+        double score = 0;
+        for (size_t c = 0; c < kColumns; ++c)
+          score += double(q[(h * kQueries + i) * kColumns + c]) * k[(shared * kKeys + j) * kColumns + c];
+        total += weights.emplace_back(std::exp(score * 0.25 + mask[i * kKeys + j]));
+      }
+      for (size_t c = 0; c < kColumns; ++c) {
+        double sum = 0;
+        for (size_t j = 0; j < kKeys; ++j)
+          sum += weights[j] * v[(shared * kKeys + j) * kColumns + c];
+        expected.push_back(sum / total);
+      }
+    }
+  auto inMemory = [&](const std::vector<float> &numbers) {
+    if (!isHalf)
+      return asBfloats(numbers);
+    std::vector<uint8_t> bytes(numbers.size() * 2);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const uint16_t bits = ptxemu::floatToHalf(numbers[i]);
+      std::memcpy(&bytes[2 * i], &bits, 2);
+    }
+    return bytes;
+  };
+  gpu::GpuOptions options;
+  options.architecture = GetParam().architecture;
+  llvm::Expected<gpu::Program> program = test::compileText(text, options);
+  ASSERT_TRUE(bool(program)) << llvm::toString(program.takeError());
+  ASSERT_EQ(program->steps.size(), 1u);
+  EXPECT_EQ(program->steps[0].kind, "attention");
+  std::vector<uint8_t> maskBytes(mask.size() * 4);
+  std::memcpy(maskBytes.data(), mask.data(), maskBytes.size());
+  std::vector<std::vector<uint8_t>> outputs;
+  try {
+    outputs = test::EmulatedNetwork(*program).run({inMemory(q), inMemory(k), inMemory(v), maskBytes}, 0, {});
+  } catch (const std::exception &error) {
+    FAIL() << error.what();
+  }
+  double difference = 0, square = 0;
+  ASSERT_EQ(outputs[0].size(), expected.size() * 2);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, &outputs[0][2 * i], 2);
+    const double actual = isHalf ? ptxemu::halfToFloat(bits) : ptxemu::bfloatToFloat(bits);
+    difference += (actual - expected[i]) * (actual - expected[i]);
+    square += expected[i] * expected[i];
+  }
+  // Of float16, whose numbers have three bits more.
+  EXPECT_LE(std::sqrt(difference / square), isHalf ? kOneKernel / 8 : kOneKernel);
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, GroupedQueriesTest,
+                         testing::Values(Grouped{gpu::Architecture::Sm90a, false}, Grouped{gpu::Architecture::Sm90a, true},
+                                         Grouped{gpu::Architecture::Sm80, false}, Grouped{gpu::Architecture::Sm80, true}),
+                         [](const auto &info) {
+                           return std::string(nameOf(info.param.architecture)) + (info.param.isHalf ? "_f16" : "_bf16");
+                         });
 
 //===----------------------------------------------------------------------===//
 // Products alone

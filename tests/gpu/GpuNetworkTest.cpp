@@ -177,7 +177,7 @@ const Case kCases[] = {
 })"},
 };
 
-/// And those of bfloat16 with float16 in its place, and all for both architectures.
+/// And those of bfloat16 with float16 in its place, and those that are written here for both architectures.
 std::vector<Case> allCases() {
   std::vector<Case> cases(std::begin(kCases), std::end(kCases));
   for (const Case &each : kCases)
@@ -186,8 +186,7 @@ std::vector<Case> allCases() {
                 std::regex_replace(each.text, std::regex("xbf16"), "xf16"), each.math, kHalf};
       cases.push_back(half);
     }
-  for (size_t i = 0, count = cases.size(); i < count; ++i) {
-    Case ampere = cases[i];
+  for (Case ampere : kCases) {
     ampere.name += "_sm_80";
     ampere.architecture = gpu::Architecture::Sm80;
     cases.push_back(ampere);
@@ -271,6 +270,8 @@ TEST_P(GpuNetworkTest, ThreadsInAnyOrderComputeTheSame) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     options.seed = seed;
     check(0, options);
+    if (GetParam().architecture == gpu::Architecture::Sm80) // MmaKernelTest has more
+      break;
   }
 }
 

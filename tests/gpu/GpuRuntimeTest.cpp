@@ -151,11 +151,11 @@ TEST_F(GpuRuntimeTest, ADeviceThatTheCodeIsNotForIsRefused) {
     int capability;
     const char *why;
   };
-  for (const Case &each : {Case{Architecture::Sm80, 75, "it is sm_75, but kernels are for sm_80 and later"},
-                           Case{Architecture::Sm90a, 80, "it is sm_80, but kernels are for sm_90a"},
-                           Case{Architecture::Sm90a, 100, "it is sm_100, but kernels are for sm_90a"},
-                           Case{Architecture::Sm80, 80, ""}, Case{Architecture::Sm80, 89, ""},
-                           Case{Architecture::Sm80, 90, ""}, Case{Architecture::Sm90a, 90, ""}}) {
+  for (const Case &each :
+       {Case{Architecture::Sm80, 75, "it is sm_75, but kernels are for sm_80 and later"},
+        Case{Architecture::Sm90a, 80, "it is sm_80, but kernels are for sm_90a"},
+        Case{Architecture::Sm90a, 100, "it is sm_100, but kernels are for sm_90a"}, Case{Architecture::Sm80, 80, ""},
+        Case{Architecture::Sm80, 89, ""}, Case{Architecture::Sm80, 90, ""}, Case{Architecture::Sm90a, 90, ""}}) {
     Program program = makeProgram();
     program.architecture = each.architecture;
     driver->capability = each.capability;

@@ -28,11 +28,30 @@ bool isBulkStore(const Statement &statement) {
   return statement.opcode == "cp" && has(statement, "bulk") && has(statement, "bulk_group") && has(statement, "shared::cta");
 }
 
+/// Whether sm_80 lacks it. source: PTX ISA 8.0, "Target ISA Notes" of each instruction
+bool isOfHopper(const Statement &statement) {
+  const std::string &opcode = statement.opcode;
+  for (const char *each : {"wgmma", "setmaxnreg", "griddepcontrol", "stmatrix", "mapa", "elect"})
+    if (opcode == each)
+      return true;
+  if (opcode == "cp" || opcode == "barrier" || opcode == "fence")
+    return has(statement, "bulk") || has(statement, "cluster") || has(statement, "proxy") || has(statement, "mbarrier_init");
+  if (opcode == "mbarrier")
+    return has(statement, "try_wait") || has(statement, "expect_tx");
+  if (opcode == "add" || opcode == "sub" || opcode == "mul" || opcode == "setp")
+    return has(statement, "bf16") || has(statement, "bf16x2");
+  return false;
+}
+
 class KernelLint {
 public:
-  KernelLint(const Kernel &kernel, std::vector<Finding> &findings) : kernel(kernel), findings(findings) {}
+  KernelLint(const Kernel &kernel, const std::string &target, std::vector<Finding> &findings)
+      : kernel(kernel), target(target), findings(findings) {}
 
   void run() {
+    for (const Statement &statement : kernel.statements)
+      if (target == "sm_80" && isOfHopper(statement))
+        report(statement.line, "sm_80 has no such instruction: " + statement.opcode);
     localMemory();
     tensorMaps();
     registers();
@@ -116,6 +135,7 @@ private:
   }
 
   const Kernel &kernel;
+  const std::string &target;
   std::vector<Finding> &findings;
   std::vector<unsigned> reported;
 };
@@ -127,7 +147,7 @@ std::vector<Finding> tw::ptxlint::lint(const std::string &text) {
   try {
     const auto module = Module::parse(text);
     for (const auto &entry : module->kernels)
-      KernelLint(entry.second, findings).run();
+      KernelLint(entry.second, module->target, findings).run();
   } catch (const Error &error) {
     findings.push_back({error.line, error.what()});
   }

@@ -31,6 +31,22 @@ void expectOne(const std::string &part, const std::vector<std::string> &found) {
   EXPECT_NE(found[0].find(part), std::string::npos) << found[0];
 }
 
+TEST(LintTest, CodeForAmpereHasNoInstructionsOfHopper) {
+  auto inAmpere = [](const std::string &body) {
+    std::string text = moduleText(map, registers + ".reg .b16 %h<3>;\n.reg .f32 %f;\n" + body + "ret;");
+    text.replace(text.find("sm_90a"), 6, "sm_80");
+    std::vector<std::string> found;
+    for (const auto &finding : tw::ptxlint::lint(text))
+      found.push_back(finding.message);
+    return found;
+  };
+  EXPECT_EQ(inAmpere("cvt.rn.bf16.f32 %h0, %f;\ncvt.f32.bf16 %f, %h0;\ncp.async.cg.shared.global [%sm], [%map], "
+                     "16;\ncp.async.wait_all;\n"),
+            std::vector<std::string>());
+  for (const std::string &each : {std::string("griddepcontrol.wait;\n"), std::string("mul.rn.bf16 %h0, %h1, %h2;\n"), fence})
+    expectOne("sm_80 has no such instruction", inAmpere(each));
+}
+
 TEST(LintTest, BulkStoresComeBehindAProxyFence) {
   expectClean(registers + write + fence + bulkStore);
   expectClean(registers + bulkStore);

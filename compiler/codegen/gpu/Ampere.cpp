@@ -58,9 +58,8 @@ Value *Ampere::uniform(Value *value) {
 }
 
 Value *Ampere::ofOtherLane(Value *value, unsigned apart) {
-  Value *bits =
-      b.CreateIntrinsic(b.getInt32Ty(), Intrinsic::nvvm_shfl_sync_bfly_i32,
-                        {b.getInt32(-1), b.CreateBitCast(value, b.getInt32Ty()), b.getInt32(apart), b.getInt32(31)});
+  Value *bits = b.CreateIntrinsic(b.getInt32Ty(), Intrinsic::nvvm_shfl_sync_bfly_i32,
+                                  {b.getInt32(-1), b.CreateBitCast(value, b.getInt32Ty()), b.getInt32(apart), b.getInt32(31)});
   return b.CreateBitCast(bits, b.getFloatTy());
 }
 
@@ -85,7 +84,8 @@ SmallVector<Value *> Ampere::loadMatrices(Value *address, bool transposed) {
                "=r,=r,=r,=r,r", StructType::get(b.getContext(), SmallVector<Type *>(4, b.getInt32Ty())), {address}));
 }
 
-SmallVector<Value *> Ampere::multiplyTile(Element element, ArrayRef<Value *> sums, ArrayRef<Value *> a, ArrayRef<Value *> bWords) {
+SmallVector<Value *> Ampere::multiplyTile(Element element, ArrayRef<Value *> sums, ArrayRef<Value *> a,
+                                          ArrayRef<Value *> bWords) {
   const bool integer = element == Element::I8;
   const std::string name = element == Element::Bf16  ? "bf16"
                            : element == Element::F16 ? "f16"
@@ -95,12 +95,12 @@ SmallVector<Value *> Ampere::multiplyTile(Element element, ArrayRef<Value *> sum
   SmallVector<Value *> operands(a.begin(), a.end());
   operands.append(bWords.begin(), bWords.end());
   operands.append(sums.begin(), sums.end());
-  CallInst *call = assembly(
-      "mma.sync.aligned.m16n8k" + std::to_string(32 / bytesOf(element)) + ".row.col." + sum + "." + name + "." + name + "." + sum +
-          " " + list(0, 4) + ", " + list(4, 4) + ", " + list(8, 2) + ", " + list(0, 4) + ";",
-      repeated(integer ? "=r" : "=f", 4) + "," + repeated("r", 6) + ",0,1,2,3",
-      StructType::get(b.getContext(), SmallVector<Type *>(4, integer ? b.getInt32Ty() : b.getFloatTy())), operands,
-      /*hasEffects=*/false);
+  CallInst *call =
+      assembly("mma.sync.aligned.m16n8k" + std::to_string(32 / bytesOf(element)) + ".row.col." + sum + "." + name + "." + name +
+                   "." + sum + " " + list(0, 4) + ", " + list(4, 4) + ", " + list(8, 2) + ", " + list(0, 4) + ";",
+               repeated(integer ? "=r" : "=f", 4) + "," + repeated("r", 6) + ",0,1,2,3",
+               StructType::get(b.getContext(), SmallVector<Type *>(4, integer ? b.getInt32Ty() : b.getFloatTy())), operands,
+               /*hasEffects=*/false);
   call->setConvergent();
   return elementsOf(call);
 }

@@ -263,9 +263,9 @@ AttentionOrNot gpu::matchAttention(func::CallOp context, ModuleOp module) {
     value = operandFor(call, source);
   }
   const Contraction &scores = match.scores, &values = match.context;
-  if (scores.element != Element::Bf16 || values.element != Element::Bf16 ||
-      elementOf(tensorOf(context.getResult(0)).getElementType()) != Element::Bf16)
-    return no("it is not in bfloat16");
+  if ((scores.element != Element::Bf16 && scores.element != Element::F16) || values.element != scores.element ||
+      elementOf(tensorOf(context.getResult(0)).getElementType()) != scores.element)
+    return no("it is not in bfloat16 or float16");
   if (unconvertedTensor(resultOf(function)) != values.op->getResult(0))
     return no("its result is changed in the same kernel");
   if (scores.batches != values.batches || scores.rows != values.rows || scores.columns != values.depth)

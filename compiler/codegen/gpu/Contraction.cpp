@@ -203,7 +203,8 @@ Match gpu::matchContraction(linalg::LinalgOp op) {
     const bool isNothing = padding && (result.zeroPoint ? matchPattern(padding, m_ConstantInt(&number)) &&
                                                               number.getSExtValue() == result.zeroPoint
                                                         : isZero(padding));
-    if (!isNothing || pad.getStaticLow()[0] || pad.getStaticLow().back() || pad.getStaticHigh()[0] || pad.getStaticHigh().back())
+    if (!isNothing || pad.getStaticLow()[0] || pad.getStaticLow().back() || pad.getStaticHigh()[0] ||
+        pad.getStaticHigh().back())
       return no("its image is padded with other numbers than its zero point");
     window.padTop = pad.getStaticLow()[1];
     window.padLeft = pad.getStaticLow()[2];

@@ -43,11 +43,11 @@ struct DeviceModel {
   double clockGigahertz, memoryGigabytes, productsPerCycle;
   unsigned multiprocessors;
 };
-constexpr DeviceModel kH100{1.7, 2900, 2048, 132}; ///< measured
+constexpr DeviceModel kH100{1.7, 2900, 2048, 132};  ///< measured
 constexpr DeviceModel kA100{1.41, 1400, 1024, 108}; ///< of its data sheet, memory less a tenth
-constexpr unsigned kUnrolledTerms = 4;        ///< of a long sum: loads that a thread has in flight
-constexpr int64_t kRowElements = 4;           ///< of a row, for a thread, where there are threads enough
-constexpr int64_t kMostTermsOfRows = 32;      ///< of sums that a thread makes for several neighbours: windows
+constexpr unsigned kUnrolledTerms = 4;              ///< of a long sum: loads that a thread has in flight
+constexpr int64_t kRowElements = 4;                 ///< of a row, for a thread, where there are threads enough
+constexpr int64_t kMostTermsOfRows = 32;            ///< of sums that a thread makes for several neighbours: windows
 constexpr int64_t kFewChannels = 8;           ///< of an image whose windows' rows are unfolded: 64 in a stage would be mostly 0
 constexpr double kShortMicroseconds = 20;     ///< kernels that are worth overlapping (measured: above, it costs)
 constexpr unsigned kMostSharedBytes = 232448; ///< of a block
@@ -527,12 +527,12 @@ std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned inne
   std::vector<uint8_t> result(size_t(contraction.groups * contraction.columns * groups * innermost * size), 0);
   for (int64_t line = 0; line < contraction.groups * contraction.columns; ++line) {
     const int64_t column = line % contraction.columns;
-    const int64_t first = line / contraction.columns * batchStride +
-                          (permutes ? bytePosition(unsigned(column)) : column) * columnStride;
+    const int64_t first =
+        line / contraction.columns * batchStride + (permutes ? bytePosition(unsigned(column)) : column) * columnStride;
     for (int64_t k = 0; k < contraction.depth; ++k)
-      std::memcpy(
-          result.data() + ((line * groups + k / inner / group) * innermost + k / inner % group * inner + k % inner) * size,
-          source.data() + (first + offsets[size_t(k)]) * size, size);
+      std::memcpy(result.data() +
+                      ((line * groups + k / inner / group) * innermost + k / inner % group * inner + k % inner) * size,
+                  source.data() + (first + offsets[size_t(k)]) * size, size);
   }
   return result;
 }
@@ -760,9 +760,9 @@ llvm::Error GpuCompiler::addMmaVariants(MmaKernel kernel, const std::array<Place
                            double(llvm::divideCeil(stages, uint64_t(shape.splitK))) * stage / (device.clockGigahertz * 1e3);
     // Sums of split k are written and read, by one launch more.
     const double sums = shape.splitK > 1 ? double(2 * shape.splitK * results * 4) : 0;
-    candidates.push_back({&tile, blocks,
-                          kLaunchMicroseconds * (shape.splitK > 1 ? 2 : 1) +
-                              std::max(compute, (bytes + sums) / device.memoryGigabytes / 1e3)});
+    candidates.push_back(
+        {&tile, blocks,
+         kLaunchMicroseconds * (shape.splitK > 1 ? 2 : 1) + std::max(compute, (bytes + sums) / device.memoryGigabytes / 1e3)});
   }
   llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) { return a.microseconds < b.microseconds; });
   if (candidates.size() > options.mostVariants)
@@ -855,8 +855,8 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   // Few channels: the taps of a row become channels.
   unsigned innerDims = 1;
   int64_t rowGroup = 1;
-  const bool unfolds = window && contraction.groups == 1 && window->filterWidth > 1 && (innerDepth * size % 16 || innerDepth <= kFewChannels) &&
-                       window->filterWidth * innerDepth <= depth;
+  const bool unfolds = window && contraction.groups == 1 && window->filterWidth > 1 &&
+                       (innerDepth * size % 16 || innerDepth <= kFewChannels) && window->filterWidth * innerDepth <= depth;
   if (!unfolds && innerDepth * size % 16)
     return no("rows of its operands are no multiples of 16 bytes");
 
@@ -1688,8 +1688,8 @@ llvm::Expected<bool> GpuCompiler::compileAttention(const AttentionMatch &match) 
     kernel.pointers = unsigned(leaves.size());
     if (!match.scale)
       kernel.function = scoreFunction;
-    llvm::Expected<uint32_t> number = addKernel(
-        [&](llvm::Module &module) { isHopper() ? emitAttention(module, kernel) : emitMmaAttention(module, kernel); });
+    llvm::Expected<uint32_t> number =
+        addKernel([&](llvm::Module &module) { isHopper() ? emitAttention(module, kernel) : emitMmaAttention(module, kernel); });
     if (!number)
       return number.takeError();
     Launch launch;
@@ -1701,18 +1701,18 @@ llvm::Expected<bool> GpuCompiler::compileAttention(const AttentionMatch &match) 
       launch.block = kernel.shape.threads();
       launch.sharedBytes = kernel.sharedBytes();
       launch.arguments = {addMap(*operands[0].matrices, placeOf(operands[0].view.base), kernel.shape.rows),
-                        addMap(*operands[1].matrices, placeOf(operands[1].view.base), kernel.shape.keys),
-                        addMap(*operands[2].matrices, placeOf(operands[2].view.base), kernel.shape.keys),
-                        addMap(*result, to, 64),
-                        uint32_t(heads),
-                        uint32_t(rows),
-                        uint32_t(keys)};
+                          addMap(*operands[1].matrices, placeOf(operands[1].view.base), kernel.shape.keys),
+                          addMap(*operands[2].matrices, placeOf(operands[2].view.base), kernel.shape.keys),
+                          addMap(*result, to, 64),
+                          uint32_t(heads),
+                          uint32_t(rows),
+                          uint32_t(keys)};
     } else {
       launch.block = mmaAttentionThreads(kernel.shape);
       launch.sharedBytes = mmaAttentionSharedBytes(kernel);
       for (const Operand &operand : operands)
         launch.arguments.push_back(placeOf(operand.view.base));
-      launch.arguments.insert(launch.arguments.end(), {to, uint32_t(heads), uint32_t(rows), uint32_t(keys), uint32_t(1)});
+      launch.arguments.insert(launch.arguments.end(), {to, uint32_t(heads), uint32_t(rows), uint32_t(keys)});
       auto addUnits = [&](int64_t stride) { launch.arguments.push_back(uint32_t(stride * gpu::bytesOf(scores.element) / 16)); };
       for (const StridedMatrices *each : matrices)
         addUnits(each->rowStride);

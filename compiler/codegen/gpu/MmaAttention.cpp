@@ -64,8 +64,7 @@ private:
 };
 
 Value *Emitter::headOf(Operand operand) {
-  Value *mine = operand == Keys || operand == Values ? b.CreateUDiv(head, parameter(kMmaHeadGroup)) : head;
-  Value *units = b.CreateAdd(b.CreateMul(wide(mine), wide(parameter(kMmaHeadStrides + operand))),
+  Value *units = b.CreateAdd(b.CreateMul(wide(head), wide(parameter(kMmaHeadStrides + operand))),
                              b.CreateMul(wide(outer), wide(parameter(kMmaBatchStrides + operand))));
   return b.CreateGEP(b.getInt8Ty(), parameter(kMmaQueries + operand), b.CreateShl(b.CreateAdd(units, wide(unit)), 4));
 }
@@ -82,7 +81,8 @@ void Emitter::copyTile(Operand operand, Value *first, Value *rows, unsigned tile
       Value *inTile = add(rowInPass, pass), *row = b.CreateAdd(first, inTile);
       Value *isInside = b.CreateICmpULT(row, rows);
       if ((chunk + 1) * 64 > kernel.headSize)
-        isInside = b.CreateAnd(isInside, b.CreateICmpULT(add(unit, chunk * kRowUnits), constant(kernel.headSize / kUnitColumns)));
+        isInside =
+            b.CreateAnd(isInside, b.CreateICmpULT(add(unit, chunk * kRowUnits), constant(kernel.headSize / kUnitColumns)));
       Value *at = b.CreateAdd(b.CreateAdd(to, scaled(inTile, kRowBytes)), swizzled);
       ampere.copy16(add(at, chunk * tileRows * kRowBytes), inRow(operand, heads[operand], row, chunk), isInside);
     }
@@ -104,7 +104,8 @@ void Emitter::takeTile(OnlineSoftmax::State &state, Value *firstKey, Value *slot
     emitIf(b, b.CreateICmpULT(first, keys), [&] { copyTile(operand, first, keys, shape.keys, stageAddress(to)); });
     ampere.commitCopies();
   };
-  copyAhead(Values, shape.stages / 2 - 1, behind(slot, shape.stages - 1));
+  if (!isTail || shape.stages == 2) // of two, this tile's
+    copyAhead(Values, shape.stages / 2 - 1, behind(slot, shape.stages - 1));
   SmallVector<Value *> scores(shape.keys / 2, ConstantFP::get(b.getFloatTy(), 0));
   Value *lower = b.CreateAnd(lane, 15), *upper = b.CreateLShr(lane, 4);
   Value *key = b.CreateAdd(scaled(upper, 8), b.CreateAnd(lane, 7)), *half = b.CreateAnd(b.CreateLShr(lane, 3), 1);
@@ -117,8 +118,8 @@ void Emitter::takeTile(OnlineSoftmax::State &state, Value *firstKey, Value *slot
           ampere.loadMatrices(matrices(stageAddress(slot), shape.keys, add(key, j), add(half, first), chunk));
       for (unsigned part : {0u, 1u}) {
         Value **sums = scores.data() + j / 2 + part * 4;
-        const SmallVector<Value *> results = ampere.multiplyTile(kernel.element, ArrayRef<Value *>(sums, 4), a,
-                                                                 ArrayRef<Value *>(words).slice(part * 2, 2));
+        const SmallVector<Value *> results =
+            ampere.multiplyTile(kernel.element, ArrayRef<Value *>(sums, 4), a, ArrayRef<Value *>(words).slice(part * 2, 2));
         std::copy(results.begin(), results.end(), sums);
       }
     }
@@ -127,9 +128,10 @@ void Emitter::takeTile(OnlineSoftmax::State &state, Value *firstKey, Value *slot
   const SmallVector<Value *> weights =
       softmax.take(state, std::move(scores), {batch, row, firstKey, lane, parameter(kMmaQueryRows), keys}, isTail, function);
   // V is there, and all have read this tile's K.
-  ampere.waitCopies(shape.stages - 2);
+  ampere.waitCopies(isTail ? 0 : shape.stages - 2);
   ampere.synchronize();
-  copyAhead(Keys, shape.stages / 2, slot);
+  if (!isTail)
+    copyAhead(Keys, shape.stages / 2, slot);
   Value *values = stageAddress(behind(slot, 1));
   for (unsigned step = 0; step < shape.keys / 16; ++step)
     for (unsigned j = 0; j < kernel.headSize; j += 16) {
@@ -145,11 +147,10 @@ void Emitter::takeTile(OnlineSoftmax::State &state, Value *firstKey, Value *slot
     }
 }
 
-/// Through the memory of the rows of Q, so that neighbouring threads write side by side.
+/// Through the memory of the rows of Q, so that neighbouring threads write side by side. A warp's rows are read by that warp alone.
 void Emitter::writeContext(const OnlineSoftmax::State &state) {
   const SmallVector<Value *> values = softmax.context(state);
   auto pointer = [&](Value *address) { return b.CreateIntToPtr(address, PointerType::get(b.getContext(), 3)); };
-  ampere.synchronize(); // all warps have read their rows
   for (unsigned i = 0; i < values.size(); i += 2) {
     const unsigned column = i / 4 * 8, lower = i % 4 / 2 * 8;
     Value *row = b.CreateAdd(scaled(warp, 16), add(b.CreateLShr(lane, 2), lower));
@@ -165,9 +166,11 @@ void Emitter::writeContext(const OnlineSoftmax::State &state) {
       Value *inTile = add(rowInPass, pass), *row = b.CreateAdd(firstRow, inTile);
       Value *isInside = b.CreateICmpULT(row, parameter(kMmaQueryRows));
       if ((chunk + 1) * 64 > kernel.headSize)
-        isInside = b.CreateAnd(isInside, b.CreateICmpULT(add(unit, chunk * kRowUnits), constant(kernel.headSize / kUnitColumns)));
+        isInside =
+            b.CreateAnd(isInside, b.CreateICmpULT(add(unit, chunk * kRowUnits), constant(kernel.headSize / kUnitColumns)));
       emitIf(b, isInside, [&] {
-        Value *from = add(b.CreateAdd(b.CreateAdd(shared, scaled(inTile, kRowBytes)), swizzled), chunk * shape.rows * kRowBytes);
+        Value *from =
+            add(b.CreateAdd(b.CreateAdd(shared, scaled(inTile, kRowBytes)), swizzled), chunk * shape.rows * kRowBytes);
         Value *words = b.CreateAlignedLoad(FixedVectorType::get(b.getInt32Ty(), 4), pointer(from), Align(kUnitBytes));
         b.CreateAlignedStore(words, inRow(Context, heads[Context], row, chunk), Align(kUnitBytes));
       });

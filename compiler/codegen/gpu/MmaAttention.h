@@ -18,10 +18,9 @@ enum MmaAttentionParameter : unsigned {
   kMmaKeys,
   kMmaValues,
   kMmaContext,
-  kMmaHeads, ///< of Q
+  kMmaHeads,
   kMmaQueryRows,
   kMmaKeyRows,
-  kMmaHeadGroup,  ///< heads of Q that share one of K and V
   kMmaRowStrides, ///< units, of Q, K, V and the result
   kMmaHeadStrides = kMmaRowStrides + 4,
   kMmaBatchStrides = kMmaHeadStrides + 4,

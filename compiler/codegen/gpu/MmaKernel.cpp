@@ -11,11 +11,11 @@ using namespace tw::gpu;
 namespace {
 constexpr unsigned kUnitBytes = 16;
 constexpr unsigned kRowUnits = kStageRowBytes / kUnitBytes;
-constexpr unsigned kSteps = 4;      ///< of k in a stage: 32 bytes each
-constexpr unsigned kChunk = 64;     ///< columns of a row of B that lies [k, columns]
-constexpr unsigned kPadBytes = 32;  ///< behind a row of sums: four rows of a quarter warp's pairs lie in different banks
-constexpr unsigned kTileGroup = 8;  ///< tile rows that run side by side, so that what they share stays in L2
-constexpr unsigned kUnrolled = 4;   ///< rows of the result that a thread has in flight
+constexpr unsigned kSteps = 4;       ///< of k in a stage: 32 bytes each
+constexpr unsigned kChunk = 64;      ///< columns of a row of B that lies [k, columns]
+constexpr unsigned kPadBytes = 32;   ///< behind a row of sums: four rows of a quarter warp's pairs lie in different banks
+constexpr unsigned kTileGroup = 8;   ///< tile rows that run side by side, so that what they share stays in L2
+constexpr unsigned kUnrolled = 4;    ///< rows of the result that a thread has in flight
 constexpr int kOutside = -(1 << 30); ///< a line of an image for rows that there are not
 } // namespace
 
@@ -24,17 +24,16 @@ std::string MmaShape::name() const {
 }
 
 ArrayRef<MmaTile> gpu::mmaTiles() {
-  static constexpr MmaTile tiles[] = {{{128, 256, 3, 1, 2, 4}, 0.9}, {{128, 128, 3, 1, 2, 4}, 0.85}, {{128, 64, 4, 1, 2, 2}, 0.7},
-                                      {{64, 128, 4, 1, 2, 2}, 0.7},  {{64, 64, 4, 1, 2, 2}, 0.6},    {{64, 64, 4, 2, 2, 2}, 0.55},
+  static constexpr MmaTile tiles[] = {{{128, 256, 3, 1, 2, 4}, 0.9}, {{128, 128, 3, 1, 2, 4}, 0.85},
+                                      {{128, 64, 4, 1, 2, 2}, 0.7},  {{64, 128, 4, 1, 2, 2}, 0.7},
+                                      {{64, 64, 4, 1, 2, 2}, 0.6},   {{64, 64, 4, 2, 2, 2}, 0.55},
                                       {{64, 64, 4, 4, 2, 2}, 0.5},   {{64, 64, 4, 8, 2, 2}, 0.45}};
   return tiles;
 }
 
 static unsigned sumPitch(const MmaShape &shape) { return shape.columns * 4 + kPadBytes; }
 
-unsigned MmaKernel::sharedBytes() const {
-  return std::max(shape.stages * stageBytes(), shape.rows * sumPitch(shape));
-}
+unsigned MmaKernel::sharedBytes() const { return std::max(shape.stages * stageBytes(), shape.rows * sumPitch(shape)); }
 
 namespace {
 
@@ -192,12 +191,11 @@ void Emitter::findSources() {
     if (isImage) {
       Value *line = b.CreateUDiv(row, parameter(MmaKernel::OutWidth));
       Value *image = b.CreateUDiv(line, parameter(MmaKernel::OutHeight));
-      source.position = b.CreateSub(
-          b.CreateMul(b.CreateURem(row, parameter(MmaKernel::OutWidth)), parameter(MmaKernel::StrideWidth)),
-          parameter(MmaKernel::PadLeft));
-      line = b.CreateSub(
-          b.CreateMul(b.CreateURem(line, parameter(MmaKernel::OutHeight)), parameter(MmaKernel::StrideHeight)),
-          parameter(MmaKernel::PadTop));
+      source.position =
+          b.CreateSub(b.CreateMul(b.CreateURem(row, parameter(MmaKernel::OutWidth)), parameter(MmaKernel::StrideWidth)),
+                      parameter(MmaKernel::PadLeft));
+      line = b.CreateSub(b.CreateMul(b.CreateURem(line, parameter(MmaKernel::OutHeight)), parameter(MmaKernel::StrideHeight)),
+                         parameter(MmaKernel::PadTop));
       source.line = b.CreateSelect(source.isInside, line, b.getInt32(uint32_t(kOutside)));
       Value *pixels = b.CreateMul(wide(b.CreateMul(parameter(MmaKernel::Height), parameter(MmaKernel::Width))), wide(image));
       source.pointer = inUnits(a, b.CreateAdd(b.CreateMul(pixels, wide(parameter(MmaKernel::RowStrideA))), wide(unit)));
@@ -212,7 +210,8 @@ void Emitter::findSources() {
     SourceRow source{};
     if (kernel.columnsInner) { // 64 rows of k for each 64 columns
       const unsigned perUnit = kUnitBytes / bytesOf(kernel.in);
-      Value *column = b.CreateAdd(b.CreateAdd(firstColumn, scaled(b.CreateLShr(row, Log2_32(kChunk)), kChunk)), scaled(unit, perUnit));
+      Value *column =
+          b.CreateAdd(b.CreateAdd(firstColumn, scaled(b.CreateLShr(row, Log2_32(kChunk)), kChunk)), scaled(unit, perUnit));
       source.k = b.CreateAnd(row, kChunk - 1);
       source.isInside = b.CreateICmpULT(column, parameter(MmaKernel::Columns));
       source.pointer = atByte(from, wide(scaled(column, bytesOf(kernel.in))));
@@ -417,8 +416,8 @@ void Emitter::writeTile(ArrayRef<Value *> sums) {
         emitIf(b, isInside, [&] {
           Value *from = b.CreateAdd(shared, b.CreateAdd(scaled(inTile, pitch), scaled(columnInTile, 4)));
           SmallVector<Value *> neighbours;
-          Value *loaded = b.CreateAlignedLoad(FixedVectorType::get(sumType(), kernel.lanes), sharedPointer(from),
-                                              Align(4 * kernel.lanes));
+          Value *loaded =
+              b.CreateAlignedLoad(FixedVectorType::get(sumType(), kernel.lanes), sharedPointer(from), Align(4 * kernel.lanes));
           for (unsigned i = 0; i < kernel.lanes; ++i)
             neighbours.push_back(b.CreateExtractElement(loaded, uint64_t(i)));
           if (shape.splitK == 1)

@@ -58,15 +58,15 @@ struct MmaKernel {
   enum Parameter : unsigned {
     A,
     B,
-    Out,       ///< with split k, sums: [part of k][product][row][column]
-    Batches,   ///< products
-    Rows,      ///< of the output of each product
-    Columns,   ///< of the output of each product
-    Stages,    ///< of k
-    DepthA,    ///< units of a row of A; of Pixels, of the channels of a pixel
-    DepthB,    ///< units of a row of B; of columnsInner, rows of B
-    RowStrideA, ///< units; of Pixels, of a pixel
-    RowStrideB, ///< units
+    Out,          ///< with split k, sums: [part of k][product][row][column]
+    Batches,      ///< products
+    Rows,         ///< of the output of each product
+    Columns,      ///< of the output of each product
+    Stages,       ///< of k
+    DepthA,       ///< units of a row of A; of Pixels, of the channels of a pixel
+    DepthB,       ///< units of a row of B; of columnsInner, rows of B
+    RowStrideA,   ///< units; of Pixels, of a pixel
+    RowStrideB,   ///< units
     RowStrideOut, ///< elements
     InnerBatches, ///< of the inner one of two batch dims
     InnerStrideA, ///< units

@@ -40,8 +40,8 @@ SmallVector<Value *> OnlineSoftmax::take(State &state, SmallVector<Value *> scor
     for (unsigned i = 0; i < scores.size(); ++i) {
       Value *key = b.CreateAdd(b.CreateAdd(place.firstKey, column), constant(i / 4 * 8 + i % 2));
       Value *row = b.CreateAdd(place.row, constant(i % 4 / 2 * 8));
-      scores[i] = kernel.function(b, scores[i], place.batch, inside(row, place.rows), isTail ? inside(key, place.keys) : key,
-                                  function);
+      scores[i] =
+          kernel.function(b, scores[i], place.batch, inside(row, place.rows), isTail ? inside(key, place.keys) : key, function);
     }
   }
   Value *keysLeft = b.CreateSub(b.CreateSub(place.keys, place.firstKey), column);
