@@ -474,7 +474,8 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
       ->add_option("--gpu", arguments->gpu,
                    "--target gpu: architecture; sm_80: Ampere and later, sm_90a (default): Hopper alone, and faster there")
       ->check(CLI::IsMember({nameOf(tw::gpu::Architecture::Sm80), nameOf(tw::gpu::Architecture::Sm90a)}));
-  command->add_option("--name", arguments->name, "--target cpu, gpu, opencl: what files and symbols for C begin with; default: MODEL");
+  command->add_option("--name", arguments->name,
+                      "--target cpu, gpu, opencl: what files and symbols for C begin with; default: MODEL");
   command
       ->add_option("--weights", arguments->weights,
                    "--target cpu: weights inside the library (default) or in a file, NAME.weights.bin")

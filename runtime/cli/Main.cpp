@@ -110,11 +110,11 @@ int main(int argc, char **argv) {
   keepStandardStreams();
   llvm::install_bad_alloc_error_handler(llvmOutOfMemory);
   static bool namesProcessor = false;
-  for (const std::string argument : std::vector<std::string>(argv, argv + argc))
+  for (const std::string &argument : std::vector<std::string>(argv, argv + argc))
     for (const char *option : {"--features", "--cpu", "--arch"})
       namesProcessor |= argument.rfind(option, 0) == 0;
   llvm::install_fatal_error_handler(llvmGaveUp, &namesProcessor);
-  for (const std::string argument : std::vector<std::string>(argv, argv + argc))
+  for (const std::string &argument : std::vector<std::string>(argv, argv + argc))
     for (const std::string &text : {argument, argument.substr(argument.find('=') + 1)}) // a value stands without its name, too
       if (text.find('\n') != std::string::npos)
         brokenArguments.push_back(text);
