@@ -15,7 +15,6 @@ import subprocess
 import sys
 
 import measure
-from importlib import import_module
 
 OWN = ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "shufflenetv2", "yolo", "ssd", "bert_block", "bert_block_decomposed"]
 OTHERS = ["light_inception_v1", "light_vgg19", "squeezenet1.1_fp32", "resnet20_cifar10", "super_resolution_10", "mobilenetv2_1.0_int8_qdq",
@@ -66,14 +65,13 @@ def main():
     arguments = parser.parse_args()
     measure.need_binary()
     folder = pathlib.Path(os.environ["TILEWRIGHT_MODELS"]).resolve() if os.environ.get("TILEWRIGHT_MODELS") else None
-    shapes = import_module("bench-models").shapes
     known = OWN + (OTHERS if folder else [])
     for name in arguments.networks:
         if name not in known:
             measure.fail(f"'{name}' is none of {', '.join(known)}")
     rows, failed = [], False
     for name in arguments.networks or known:
-        model, options = (measure.network(name, "fp32"), []) if name in OWN else (folder / name / "model.onnx", shapes(folder / name))
+        model, options = (measure.network(name, "fp32"), []) if name in OWN else (folder / name / "model.onnx", measure.shape_options(folder / name))
         machine = MACHINES["int8" if "int8" in name else "float"]
         for target, more in (("CPU", ["--target", "cpu"]), (machine, ["--hw", machine, "--schedule", "serial"])):
             found = peaks(model, [*options, *more])

@@ -12,7 +12,6 @@ build/measurements. TILEWRIGHT names a tilewright that is built already.
 
 import argparse
 import collections
-import importlib
 import json
 import os
 import pathlib
@@ -21,7 +20,6 @@ import tempfile
 
 import measure
 
-shapes = importlib.import_module("bench-models").shapes
 SETS = ["none", "bit-exact", "real", "all"]
 TEXT = """# Rewriting rules, measured
 
@@ -71,7 +69,7 @@ def main():
     totals, lines, missing, is_worse = collections.Counter(), [], [], False
     for name in arguments.networks or there:
         machine = "gemmini_16x16_int8" if "int8" in name else "gemmini_16x16_fp32"
-        command = [str(models / name / "model.onnx"), "--hw", machine, "--math", "fast", *shapes(models / name)]
+        command = [str(models / name / "model.onnx"), "--hw", machine, "--math", "fast", *measure.shape_options(models / name)]
         counts = fired(command)
         used = sorted(rule for rule in counts or {} if rule in optional)
         totals.update({rule: counts[rule] for rule in used})

@@ -624,6 +624,9 @@ void Emitter::emitCopies() {
   staging.slots = slots;
   for (unsigned slot = 0; slot < slots; ++slot)
     staging.address.push_back(room.begin + int64_t(slot) * capacity);
+  buffers.all = {staging};
+  buffers.results = {0};
+  emptySlots();
 
   for (const Copy &given : kernel.copies) {
     const bool isPermuted = commonRun(given) < kBurst;
@@ -656,7 +659,8 @@ void Emitter::emitCopies() {
       for (const std::vector<int64_t> &block : blocks)
         if (elementsOf(block) * es <= capacity)
           consider(block, std::nullopt, capacity % bank == 0);
-      for (int64_t unit = 2; unit <= kMostUnit; unit *= 2) {
+      // Areas of the vector engine lie where slots of other copies are: the copy must be the only one.
+      for (int64_t unit = 2; unit <= kMostUnit && kernel.copies.size() == 1; unit *= 2) {
         std::optional<Turning> with = turningOf(copy, unit, room, machine);
         for (size_t i = 0; with && i < blocks.size(); ++i) {
           std::vector<int64_t> block = blocks[i];
@@ -672,7 +676,6 @@ void Emitter::emitCopies() {
       }
     }
 
-    buffers.all = {staging};
     if (turning) {
       network.choices[layer] = "copies, depth 2, transposed on the vector engine in units of " + std::to_string(best.unit);
       buffers.all.resize(2);
@@ -697,9 +700,8 @@ void Emitter::emitCopies() {
         addLoad(step, held, 0, 0, address, unsigned(kWord), {{bytes / kWord, kWord, kWord, 0, 0}}, 0);
         steps.push_back(std::move(step));
       }
+      emptySlots();
     }
-    emptySlots();
-    buffers.results = {0};
     CopyBlock block{std::vector<int64_t>(copy.shape.size(), 0), best.block};
     TileStep stores; // of the group at hand
     for (int64_t number = 0; !isTooLong(); ++number) {

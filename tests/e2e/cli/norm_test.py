@@ -191,7 +191,8 @@ class NormTest(CliTest):
 
     def test_the_product_behind_begins_with_half_of_the_rows(self):
         rows = f"tensor<{ROWS}x{WIDTH}xf32>"
-        self.write("net.mlir", f"""func.func @main(%p: {rows}, %w: tensor<{WIDTH}x{DEPTH}xf32>) -> tensor<{ROWS}x{DEPTH}xf32> {{
+        self.write("net.mlir", f"""func.func @main(%p: {rows}) -> tensor<{ROWS}x{DEPTH}xf32> {{
+  %w = graph.constant dense<0.01> : tensor<{WIDTH}x{DEPTH}xf32>
   %n = graph.layer_norm %p {{axis = 1 : i64, epsilon = 1.0e-05 : f32}} : {rows} loc("norm")
   %y = graph.matmul %n, %w : ({rows}, tensor<{WIDTH}x{DEPTH}xf32>) -> tensor<{ROWS}x{DEPTH}xf32> loc("product")
   return %y : tensor<{ROWS}x{DEPTH}xf32>

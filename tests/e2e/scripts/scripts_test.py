@@ -277,7 +277,9 @@ class VerifyNetworksTest(ScriptsTest):
         self.assertIn("machine 'nosuch' is neither", self.script("verify-networks.py", "nosuch", status=1)[1])
 
 
-class ModelsTest(ScriptsTest):
+class OwnModelsTest(ScriptsTest):
+    """A folder of two networks, for the scripts that read TILEWRIGHT_MODELS."""
+
     def setUp(self):
         super().setUp()
         for name in ["net", "net_int8"]:
@@ -287,6 +289,8 @@ class ModelsTest(ScriptsTest):
             (data / "inputs.json").write_text('[{"name": "x", "file": "input_0.npy"}]')
             np.save(data / "input_0.npy", np.zeros((1, 3, 8)))
 
+
+class ModelsTest(OwnModelsTest):
     def models(self, *arguments, **environment):
         return self.script("bench-models.py", *arguments, TILEWRIGHT_MODELS=str(self.path / "models"), **environment)
 
@@ -356,7 +360,7 @@ class FusionTest(ScriptsTest):
         self.assertIn("conv 'a'", text)
 
 
-class RulesTest(ModelsTest):
+class RulesTest(OwnModelsTest):
     def models(self, *arguments, **environment):
         return self.script("bench-rules.py", *arguments, TILEWRIGHT_MODELS=str(self.path / "models"), **environment)
 
