@@ -147,8 +147,8 @@ bool isGlobalPool(Operation *op) {
   };
   if (!isNchw(op))
     return false;
-  if (auto pool = dyn_cast<MaxPoolOp>(op))
-    return takesAll(pool);
+  if (auto pool = dyn_cast<MaxPoolOp>(op)) // windows read floats of 16 bits as they are, rows do not
+    return takesAll(pool) && !(isa<FloatType>(elementOf(pool)) && elementOf(pool).getIntOrFloatBitWidth() == 16);
   auto pool = dyn_cast<AveragePoolOp>(op);
   return pool && takesAll(pool);
 }

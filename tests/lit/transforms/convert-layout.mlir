@@ -221,3 +221,13 @@ func.func @partly_reduced(%x: tensor<4x16x8x8xf32>, %w: tensor<16x16x1x1xf32>) -
   %1 = graph.reduce %0 {kind = "sum", axes = array<i64: 0>, keepdims = false} : (tensor<4x16x8x8xf32>) -> tensor<16x8x8xf32>
   return %1 : tensor<16x8x8xf32>
 }
+
+// Windows read floats of 16 bits as they are, reductions do not.
+// CHECK-LABEL: func.func @global_pool_of_narrow_floats
+func.func @global_pool_of_narrow_floats(%x: tensor<2x32x8x8xbf16>) -> tensor<2x32x1x1xbf16> {
+  // CHECK: graph.max_pool %{{.*}} layout = "nhwc"
+  // CHECK-NOT: graph.reduce
+  %0 = graph.max_pool %x {kernel = array<i64: 8, 8>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nchw"} : (tensor<2x32x8x8xbf16>) -> tensor<2x32x1x1xbf16>
+  return %0 : tensor<2x32x1x1xbf16>
+}
