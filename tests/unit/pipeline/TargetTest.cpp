@@ -112,7 +112,7 @@ TEST_F(TargetTest, OnItsOwnRefusesWhatItDoesNotTake) {
 TEST_F(TargetTest, MustBeRegistered) {
   auto session = this->session({"accel", "tpu"});
   ASSERT_FALSE(session);
-  EXPECT_EQ(session.error().message, "target is 'tpu' but must be one of \"accel\", \"cpu\", \"gpu\", \"negator\"");
+  EXPECT_EQ(session.error().message, "target is 'tpu' but must be one of \"accel\", \"cpu\", \"gpu\", \"opencl\", \"negator\"");
   auto twice = this->session({"cpu", "cpu"});
   ASSERT_FALSE(twice);
   EXPECT_EQ(twice.error().message, "target 'cpu' is named twice");
