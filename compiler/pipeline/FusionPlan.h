@@ -31,17 +31,17 @@ struct FusionPlan {
   struct Kernel {
     std::string name, target;
     std::vector<Op> ops;
-    std::string ends;        ///< why the next op is not part of it
-    uint64_t dramBytes = 0;  ///< alone
-    uint64_t savedBytes = 0; ///< of these, on chip in the chosen plan
-    bool isOnChip = false;   ///< its result
-    int64_t rowTile = 0;     ///< depth-first fusion with the next kernels, so many rows at a time; 0: none
+    std::string ends;        ///< why the next op is not part of the kernel
+    uint64_t dramBytes = 0;  ///< of the kernel alone
+    uint64_t savedBytes = 0; ///< the part of dramBytes that stays on chip in the chosen plan
+    bool isOnChip = false;   ///< the kernel's result stays on chip
+    int64_t rowTile = 0;     ///< rows of a tile in depth-first fusion with the next kernels; 0: no such fusion
   };
   std::vector<Kernel> kernels;
   uint64_t unfusedBytes = 0;  ///< every op is a kernel
-  uint64_t kernelBytes = 0;   ///< kernels as they are, every tensor between them in DRAM
-  uint64_t chosenBytes = 0;   ///< and with those on chip that the network plan keeps there
-  uint64_t allFusedBytes = 0; ///< all kernels together that mapping types allow (operators::mayFuse), whatever the machine can
+  uint64_t kernelBytes = 0;   ///< the kernels of the plan, with every intermediate tensor in DRAM
+  uint64_t chosenBytes = 0;   ///< kernelBytes without the tensors that the network plan keeps on chip
+  uint64_t allFusedBytes = 0; ///< all fusions that operators::mayFuse allows, without limits of a machine
   uint64_t leastBytes = 0;    ///< inputs, outputs and constants of the network
   memory::PeakMemory peak;
 };

@@ -33,7 +33,7 @@ std::string store(mlir::Type type, const std::string &pointer, const std::string
 /// The result of an op of arith or math on scalars, as an expression; empty for an op that has no form here.
 std::string scalarExpression(mlir::Operation *op, llvm::ArrayRef<std::string> operands);
 
-/// Functions that expressions call: those of them whose names are in `text`, before it.
+/// `text`, behind the definitions of all helper functions that it calls.
 std::string withFunctions(const std::string &text);
 
 } // namespace tw::opencl
