@@ -94,43 +94,9 @@ SmallVector<int64_t> permuted(ArrayRef<int64_t> values, ArrayRef<int64_t> perm) 
   return result;
 }
 
-constexpr int64_t kBytesPerCycle = 16, kLanes = 16;
-
-int64_t bytesOf(Type tensor) { return int64_t(llvm::divideCeil(cast<RankedTensorType>(tensor).getElementTypeBitWidth(), 8)); }
-
-/// Of a transpose, as kConversionAttr has it.
-int64_t costOfTranspose(RankedTensorType type, ArrayRef<int64_t> perm) {
-  ArrayRef<int64_t> shape = type.getShape();
-  if (movesOnlyUnitDims(shape, perm))
-    return 0;
-  int64_t run = 1;
-  for (auto dim = int64_t(perm.size()) - 1; dim >= 0 && perm[size_t(dim)] == dim; --dim)
-    run *= shape[size_t(dim)];
-  const int64_t elements = type.getNumElements();
-  return 1 + elements / run + elements * bytesOf(type) / kBytesPerCycle;
-}
-
-/// Cycles of a vector engine that reduces dims `axes` (ascending) of a tensor, and of the transpose that moves them together where others lie
-/// between them.
-int64_t costOfReduction(RankedTensorType type, ArrayRef<int64_t> axes) {
-  SmallVector<int64_t> perm; // what stays, then what is reduced
-  int64_t outer = 1, count = 1, inner = 1;
-  bool begins = false, isSplit = false;
-  for (auto [dim, size] : llvm::enumerate(type.getShape())) {
-    const bool isReduced = llvm::is_contained(axes, int64_t(dim));
-    if (!isReduced)
-      perm.push_back(int64_t(dim));
-    if (size == 1)
-      continue;
-    isSplit |= isReduced && inner > 1;
-    begins |= isReduced;
-    (isReduced ? count : begins ? inner : outer) *= size;
-  }
-  perm.append(axes.begin(), axes.end());
-  if (isSplit)
-    return costOfTranspose(type, perm) + outer * inner * int64_t(llvm::divideCeil(count, kLanes));
-  return inner == 1 ? outer * int64_t(llvm::divideCeil(count, kLanes))
-                    : outer * count * int64_t(llvm::divideCeil(inner, kLanes));
+int64_t bytesOf(Type tensor) {
+  auto type = cast<RankedTensorType>(tensor);
+  return type.getNumElements() * int64_t(llvm::divideCeil(type.getElementTypeBitWidth(), 8));
 }
 
 bool isNchw(Operation *op) {
@@ -166,7 +132,7 @@ bool isVector(OpOperand &operand) { return operand.getOperandNumber() == 1 && is
 
 class Layouts {
 public:
-  explicit Layouts(Block &body) : body(body) {}
+  Layouts(Block &body, const LayoutCosts &costs) : body(body), costs(costs) {}
 
   void run() {
     findChannels();
@@ -179,6 +145,7 @@ public:
 private:
   using Node = LayoutProblem::Node;
   Block &body;
+  const LayoutCosts &costs;
   DenseMap<Value, Channels> channels;
   DenseMap<Operation *, Node> nodes; ///< of ops; arguments have that of the terminator: both are the model's
   std::vector<bool> labels;
@@ -295,7 +262,7 @@ private:
   }
 
   int64_t costBetween(Value x, bool xLast, TransposeOp op, bool yLast) const {
-    return costOfTranspose(typeOf(x, xLast), between(x, xLast, op.getPerm(), op, yLast));
+    return costs.ofTranspose(typeOf(x, xLast), between(x, xLast, op.getPerm(), op, yLast));
   }
 
   Node nodeOf(Value value) const { return nodes.lookup(value.getDefiningOp() ? value.getDefiningOp() : body.getTerminator()); }
@@ -310,7 +277,7 @@ private:
         problem.pin(node, false);
       else if (Value x = op.getOperand(0); (isa<ReduceOp>(op) || isGlobalPool(&op)) && channelsOf(x))
         for (bool last : {false, true})
-          problem.addCost(node, last, costOfReduction(typeOf(x, last), axesOf(&op, last)));
+          problem.addCost(node, last, costs.ofReduction(typeOf(x, last), axesOf(&op, last)));
     }
     for (Operation &op : body)
       if (auto transpose = dyn_cast<TransposeOp>(op))
@@ -324,8 +291,8 @@ private:
       const SmallVector<int64_t> perm = channels.find(value)->second.permOf(rankOf(value));
       LayoutProblem::Conversion conversion{nodeOf(value),
                                            {},
-                                           costOfTranspose(tensorOf(value), perm),
-                                           costOfTranspose(typeOf(value, true), inversePermutation(perm))};
+                                           costs.ofTranspose(tensorOf(value), perm),
+                                           costs.ofTranspose(typeOf(value, true), inversePermutation(perm))};
       for (OpOperand &use : value.getUses())
         if (!isa<TransposeOp>(use.getOwner()) && !flattensIntoWeights(use.getOwner()))
           conversion.readers.push_back(readsAsInModel(use) ? nodes.lookup(body.getTerminator()) : nodes.lookup(use.getOwner()));
@@ -400,7 +367,7 @@ private:
       const auto rank = size_t(rankOf(op->getResult(0)));
       const SmallVector<int64_t> shape = padRank(shapeOf(value), rank);
       problem.addCost(node, true,
-                      costOfTranspose(RankedTensorType::get(shape, elementOf(value)),
+                      costs.ofTranspose(RankedTensorType::get(shape, elementOf(value)),
                                       channels.find(op->getResult(0))->second.permOf(int64_t(rank))));
       return;
     }
@@ -412,9 +379,8 @@ private:
   }
 
   /// What an element-by-element op moves as a kernel of its own.
-  static int64_t costAlone(OpOperand &operand) {
-    auto costOf = [](Value value) { return tensorOf(value).getNumElements() * bytesOf(value.getType()) / kBytesPerCycle; };
-    return 1 + costOf(operand.get()) + costOf(operand.getOwner()->getResult(0));
+  int64_t costAlone(OpOperand &operand) const {
+    return costs.ofBytes(bytesOf(operand.get().getType()) + bytesOf(operand.getOwner()->getResult(0).getType()));
   }
 
   //===--------------------------------------------------------------------===//
@@ -440,7 +406,7 @@ private:
       return wanted = other;
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointAfterValue(other);
-    return wanted = createConversion(builder, other, perm);
+    return wanted = createConversion(builder, other, perm, costs);
   }
 
   /// What stands for an operand that broadcasts, or a constant, in an op with channels last.
@@ -454,7 +420,7 @@ private:
     Value padded = createReshape(builder, conversionLoc(op), get(builder, value, false), shape);
     if (movesOnlyUnitDims(shape, perm))
       return createReshape(builder, conversionLoc(op), padded, permuted(shape, perm));
-    return createConversion(builder, padded, perm);
+    return createConversion(builder, padded, perm, costs);
   }
 
   void rewrite() {
@@ -569,12 +535,47 @@ private:
 
 } // namespace
 
-Value createConversion(OpBuilder &builder, Value x, ArrayRef<int64_t> perm) {
+int64_t LayoutCosts::ofBytes(int64_t bytes) const { return 1 + int64_t(double(bytes) / bytesPerCycle); }
+
+int64_t LayoutCosts::ofTranspose(RankedTensorType type, ArrayRef<int64_t> perm) const {
+  ArrayRef<int64_t> shape = type.getShape();
+  if (movesOnlyUnitDims(shape, perm))
+    return 0;
+  int64_t run = int64_t(llvm::divideCeil(type.getElementTypeBitWidth(), 8));
+  for (auto dim = int64_t(perm.size()) - 1; dim >= 0 && perm[size_t(dim)] == dim; --dim)
+    run *= shape[size_t(dim)];
+  constexpr int64_t kBurst = 64; // bytes: longer runs are copied
+  const int64_t moved = 2 * bytesOf(type);
+  return ofBytes(run >= kBurst ? moved : int64_t(double(moved) * kTransposeOverCopy));
+}
+
+int64_t LayoutCosts::ofReduction(RankedTensorType type, ArrayRef<int64_t> axes) const {
+  SmallVector<int64_t> perm; // what stays, then what is reduced
+  int64_t outer = 1, count = 1, inner = 1;
+  bool begins = false, isSplit = false;
+  for (auto [dim, size] : llvm::enumerate(type.getShape())) {
+    const bool isReduced = llvm::is_contained(axes, int64_t(dim));
+    if (!isReduced)
+      perm.push_back(int64_t(dim));
+    if (size == 1)
+      continue;
+    isSplit |= isReduced && inner > 1;
+    begins |= isReduced;
+    (isReduced ? count : begins ? inner : outer) *= size;
+  }
+  perm.append(axes.begin(), axes.end());
+  auto vectors = [&](int64_t elements) { return int64_t(llvm::divideCeil(elements, lanes)); };
+  if (isSplit)
+    return ofTranspose(type, perm) + outer * inner * vectors(count);
+  return inner == 1 ? outer * vectors(count) : outer * count * vectors(inner);
+}
+
+Value createConversion(OpBuilder &builder, Value x, ArrayRef<int64_t> perm, const LayoutCosts &costs) {
   Value y = createTranspose(builder, UnknownLoc::get(builder.getContext()), x, perm);
-  y.getDefiningOp()->setAttr(kConversionAttr, builder.getI64IntegerAttr(costOfTranspose(tensorOf(x), perm)));
+  y.getDefiningOp()->setAttr(kConversionAttr, builder.getI64IntegerAttr(costs.ofTranspose(tensorOf(x), perm)));
   return y;
 }
 
-void putChannelsLast(Block &body) { Layouts(body).run(); }
+void putChannelsLast(Block &body, const LayoutCosts &costs) { Layouts(body, costs).run(); }
 
 } // namespace tw::graph

@@ -10,18 +10,33 @@
 
 namespace tw::graph {
 
-/// Attribute of a transpose that graph-convert-layout put between two layouts; the model has no such node. Its value is what it costs, about
-/// the cycles of an engine that starts a run of neighbours a cycle and moves 16 bytes a cycle.
+/// What layouts cost on a machine: estimates in cycles, for tensors that travel through DRAM.
+struct LayoutCosts {
+  double bytesPerCycle = 19.2; ///< that DRAM moves at its peak
+  int64_t lanes = 16;          ///< of the vector engine
+
+  /// A transpose takes this many times the cycles of a copy: the geometric mean of 77 transposes of scripts/bench-transposes.py.
+  static constexpr double kTransposeOverCopy = 1.44;
+
+  int64_t ofBytes(int64_t bytes) const;
+  /// 0 where no element moves. Runs of a burst or more that stay together move as a copy does.
+  int64_t ofTranspose(mlir::RankedTensorType type, llvm::ArrayRef<int64_t> perm) const;
+  /// Of the vector engine that reduces dims `axes` (ascending), and of the transpose that moves them together where others lie between them.
+  int64_t ofReduction(mlir::RankedTensorType type, llvm::ArrayRef<int64_t> axes) const;
+};
+
+/// Attribute of a transpose that graph-convert-layout put between two layouts; the model has no such node. Its value is
+/// LayoutCosts::ofTranspose.
 inline constexpr llvm::StringLiteral kConversionAttr = "graph.conversion";
 
 /// A transpose with kConversionAttr.
-mlir::Value createConversion(mlir::OpBuilder &builder, mlir::Value x, llvm::ArrayRef<int64_t> perm);
+mlir::Value createConversion(mlir::OpBuilder &builder, mlir::Value x, llvm::ArrayRef<int64_t> perm, const LayoutCosts &costs);
 
 /// Puts the values of a function's only block in the model's layout or channels last, whichever is cheapest for all of them together
 /// (docs/design/layout.md), and rewrites the ops accordingly. Convolutions and pools become NHWC, but for pools of whole images that read the
 /// model's layout: these become reductions of rows. Transposes that it adds carry kConversionAttr; those of the model become what is left of
 /// them between the layouts of operand and result.
-void putChannelsLast(mlir::Block &body);
+void putChannelsLast(mlir::Block &body, const LayoutCosts &costs);
 
 } // namespace tw::graph
 

@@ -163,7 +163,7 @@ struct SinkThroughDims : RewritePattern {
 //===----------------------------------------------------------------------===//
 
 struct MergeTransposes : OpRewritePattern<TransposeOp> {
-  MergeTransposes(MLIRContext *context) : OpRewritePattern(context, /*benefit=*/2) {}
+  MergeTransposes(MLIRContext *context, const LayoutCosts &costs) : OpRewritePattern(context, /*benefit=*/2), costs(costs) {}
   LogicalResult matchAndRewrite(TransposeOp op, PatternRewriter &rewriter) const override {
     auto inner = op.getX().getDefiningOp<TransposeOp>();
     if (!inner)
@@ -177,10 +177,13 @@ struct MergeTransposes : OpRewritePattern<TransposeOp> {
       return success();
     }
     const bool isConversion = op->hasAttr(kConversionAttr) && inner->hasAttr(kConversionAttr);
-    rewriter.replaceOp(op, isConversion ? createConversion(rewriter, x, perm)
+    rewriter.replaceOp(op, isConversion ? createConversion(rewriter, x, perm, costs)
                                         : createTranspose(rewriter, fuseLocations({inner, op}), x, perm));
     return success();
   }
+
+private:
+  const LayoutCosts costs;
 };
 
 /// transpose(constant).
@@ -257,14 +260,17 @@ struct TransposeToReshape : OpRewritePattern<TransposeOp> {
 };
 
 struct ConvertLayoutPass : impl::ConvertLayoutPassBase<ConvertLayoutPass> {
+  using ConvertLayoutPassBase::ConvertLayoutPassBase;
   void runOnOperation() override {
     MLIRContext *context = &getContext();
+    const LayoutCosts costs{dramBytes, lanes};
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (llvm::hasSingleElement(function.getBody()))
-        putChannelsLast(function.getBody().front());
+        putChannelsLast(function.getBody().front(), costs);
     RewritePatternSet patterns(context);
-    patterns.add<SinkThroughElementwise, SinkThroughDims, MergeTransposes, FoldTranspose, FoldReshape,
-                 FlattenIntoWeights<MatmulOp>, FlattenIntoWeights<MatmulIntegerOp>>(context);
+    patterns.add<MergeTransposes>(context, costs);
+    patterns.add<SinkThroughElementwise, SinkThroughDims, FoldTranspose, FoldReshape, FlattenIntoWeights<MatmulOp>,
+                 FlattenIntoWeights<MatmulIntegerOp>>(context);
     if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())

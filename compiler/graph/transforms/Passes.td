@@ -55,6 +55,10 @@ def ConvertLayoutPass : Pass<"graph-convert-layout", "::mlir::ModuleOp"> {
     A minimum cut gives every value its layout (docs/design/layout.md). Reductions, and pools whose window is the image, take either layout:
     such a pool that reads the model's layout becomes a reduction of rows.
   }];
+  let options = [
+    Option<"lanes", "lanes", "int64_t", "16", "lanes of the machine's vector engine">,
+    Option<"dramBytes", "dram-bytes", "double", "19.2", "bytes that DRAM moves in a cycle">
+  ];
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }
 

@@ -36,7 +36,12 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
     manager.addPass(createConvertQdqPass(qdq));
   }
   manager.addPass(createFoldConstantsPass(fold));
-  manager.addPass(createConvertLayoutPass());
+  ConvertLayoutPassOptions layout;
+  if (machine) {
+    layout.lanes = machine->columns;
+    layout.dramBytes = machine->dramBytes;
+  }
+  manager.addPass(createConvertLayoutPass(layout));
   if (machine) {
     SwapOperandsPassOptions swap;
     describeArray(swap);
