@@ -39,6 +39,7 @@ public:
     array.scratchpad = int64_t(machine.scratchpads[0].capacityBytes);
     array.dramBytes =
         std::min(double(peak.numerator) / double(peak.denominator), machine.loadEngines * timing::loadBytesPerCycle(machine));
+    array.dramLatency = timing::dramTypicalLatencyCycles(machine);
     const timing::HostParams &host = machine.host;
     array.linkBytes = host.linkBytes.perCycle();
     array.linkLatency = host.linkLatencyCycles;

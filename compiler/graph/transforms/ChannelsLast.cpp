@@ -7,6 +7,7 @@
 #include "compiler/graph/transforms/ChannelsLast.h"
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/LayoutProblem.h"
+#include "compiler/graph/transforms/PackedTaps.h"
 #include "compiler/graph/transforms/Rewriting.h"
 #include <deque>
 #include <optional>
@@ -294,8 +295,9 @@ private:
                                            costs.ofTranspose(tensorOf(value), perm),
                                            costs.ofTranspose(typeOf(value, true), inversePermutation(perm))};
       for (OpOperand &use : value.getUses())
-        if (!isa<TransposeOp>(use.getOwner()) && !flattensIntoWeights(use.getOwner()))
-          conversion.readers.push_back(readsAsInModel(use) ? nodes.lookup(body.getTerminator()) : nodes.lookup(use.getOwner()));
+        if (Operation *reader = use.getOwner(); !isa<TransposeOp>(reader) && !flattensIntoWeights(reader) &&
+                                                !(use.getOperandNumber() == 0 && readsPlanes(reader, costs.machine)))
+          conversion.readers.push_back(nodes.lookup(readsAsInModel(use) ? body.getTerminator() : reader));
       problem.addConversion(std::move(conversion));
     };
     for (Value argument : body.getArguments())
@@ -368,7 +370,7 @@ private:
       const SmallVector<int64_t> shape = padRank(shapeOf(value), rank);
       problem.addCost(node, true,
                       costs.ofTranspose(RankedTensorType::get(shape, elementOf(value)),
-                                      channels.find(op->getResult(0))->second.permOf(int64_t(rank))));
+                                        channels.find(op->getResult(0))->second.permOf(int64_t(rank))));
       return;
     }
     // A conversion in front of it keeps the op out of the kernel that makes its operand: what lies between goes to memory and back.
@@ -535,7 +537,9 @@ private:
 
 } // namespace
 
-int64_t LayoutCosts::ofBytes(int64_t bytes) const { return 1 + int64_t(double(bytes) / bytesPerCycle); }
+int64_t LayoutCosts::ofBytes(int64_t bytes) const {
+  return 2 * machine.dramLatency + int64_t(double(bytes) / machine.dramBytes);
+}
 
 int64_t LayoutCosts::ofTranspose(RankedTensorType type, ArrayRef<int64_t> perm) const {
   ArrayRef<int64_t> shape = type.getShape();
@@ -564,7 +568,7 @@ int64_t LayoutCosts::ofReduction(RankedTensorType type, ArrayRef<int64_t> axes) 
     (isReduced ? count : begins ? inner : outer) *= size;
   }
   perm.append(axes.begin(), axes.end());
-  auto vectors = [&](int64_t elements) { return int64_t(llvm::divideCeil(elements, lanes)); };
+  auto vectors = [&](int64_t elements) { return int64_t(llvm::divideCeil(elements, machine.columns)); };
   if (isSplit)
     return ofTranspose(type, perm) + outer * inner * vectors(count);
   return inner == 1 ? outer * vectors(count) : outer * count * vectors(inner);

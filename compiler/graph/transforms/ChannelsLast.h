@@ -5,6 +5,7 @@
 #define COMPILER_GRAPH_TRANSFORMS_CHANNELSLAST_H
 
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/transforms/KernelTarget.h"
 #include "mlir/IR/Block.h"
 #include "mlir/IR/Builders.h"
 
@@ -12,12 +13,12 @@ namespace tw::graph {
 
 /// What layouts cost on a machine: estimates in cycles, for tensors that travel through DRAM.
 struct LayoutCosts {
-  double bytesPerCycle = 19.2; ///< that DRAM moves at its peak
-  int64_t lanes = 16;          ///< of the vector engine
+  ArrayMachine machine; ///< 0 rows: without an array
 
   /// A transpose takes this many times the cycles of a copy: the geometric mean of 77 transposes of scripts/bench-transposes.py.
   static constexpr double kTransposeOverCopy = 1.44;
 
+  /// Of a kernel that does nothing but read and write so many bytes: DRAM's latency comes twice.
   int64_t ofBytes(int64_t bytes) const;
   /// 0 where no element moves. Runs of a burst or more that stay together move as a copy does.
   int64_t ofTranspose(mlir::RankedTensorType type, llvm::ArrayRef<int64_t> perm) const;

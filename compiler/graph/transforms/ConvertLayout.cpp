@@ -263,7 +263,12 @@ struct ConvertLayoutPass : impl::ConvertLayoutPassBase<ConvertLayoutPass> {
   using ConvertLayoutPassBase::ConvertLayoutPassBase;
   void runOnOperation() override {
     MLIRContext *context = &getContext();
-    const LayoutCosts costs{dramBytes, lanes};
+    LayoutCosts costs;
+    costs.machine.rows = rows;
+    costs.machine.columns = columns;
+    costs.machine.loadEngines = loadEngines;
+    costs.machine.dramBytes = dramBytes;
+    costs.machine.dramLatency = dramLatency;
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (llvm::hasSingleElement(function.getBody()))
         putChannelsLast(function.getBody().front(), costs);

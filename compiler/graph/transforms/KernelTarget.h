@@ -45,6 +45,7 @@ struct ArrayMachine {
   int64_t sums = 16384;        ///< elements of the accumulator
   int64_t scratchpad = 262144; ///< bytes of the first one
   double dramBytes = 19.2;     ///< that DRAM moves in a cycle at its peak
+  int64_t dramLatency = 50;    ///< cycles from a request to its data
   /// The link to the host: bytes that it moves in a cycle, and cycles that each tensor takes beside them. 0 bytes: nobody weighs it.
   double linkBytes = 0;
   int64_t linkLatency = 900;

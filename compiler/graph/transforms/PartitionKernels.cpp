@@ -10,6 +10,7 @@
 #include "compiler/graph/FusionTypes.h"
 #include "compiler/graph/ModelNodes.h"
 #include "compiler/graph/transforms/Constants.h"
+#include "compiler/graph/transforms/PackedTaps.h"
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/graph/transforms/Rewriting.h"
@@ -50,22 +51,13 @@ Role roleOf(Operation *op) {
   return Role::Other;
 }
 
-/// Whether the load engine lays the taps of `conv` side by side, if its input comes from DRAM.
-template <typename ConvT> bool packsTaps(ConvT conv, const ArrayMachine &array) {
-  if (!constantOf(conv.getW()) || conv.getGroup() != 1 || conv.getLayout() != "nhwc")
-    return false;
-  ArrayRef<int64_t> w = shapeOf(conv.getW());
-  return conv.getDilations()[0] == 1 &&
-         cost::tapsShareRows(uint64_t(w[0] * w[1]), uint64_t(shapeOf(conv.getX())[3]), uint64_t(array.rows));
-}
-
 /// Whether `conv` had better convert its input on chip. Behind packed taps, where only neighbouring windows of a row share pixels, so that no
 /// burst is fetched twice; else while the vector engine packs them, where DRAM has little time beside the converted image and both engines
 /// are done before the array. Two square tiles that fill the accumulator must have room in half of the scratchpad, as floats and converted.
 /// Where a pool takes the largest of its sums, it is enough behind packed taps if tiles of one row of windows have that room: a strip of the
 /// row each, beside the converted rows that every strip keeps for the next row of windows.
 template <typename ConvT> bool convertsInput(ConvT conv, const ArrayMachine &array) {
-  if (!packsTaps(conv, array) || conv.getDilations()[1] != 1)
+  if (conv.getLayout() != "nhwc" || !packsTaps(conv, array) || conv.getDilations()[1] != 1)
     return false;
   ArrayRef<int64_t> w = shapeOf(conv.getW()), strides = conv.getStrides();
   const double side = std::sqrt(double(array.sums) / 2 / double(llvm::alignTo(w[3], uint64_t(array.columns))));
@@ -100,20 +92,6 @@ template <typename ConvT> bool convertsInput(ConvT conv, const ArrayMachine &arr
   return double(row * (2 * loaded * 4 + (kStrips + 1) * held * size)) <= room;
 }
 
-/// Whether the accelerator reads the NCHW image under `conv` faster than it transposes it and reads that; see Passes.td. Cycles
-/// per image: a load engine starts a run of neighbours a cycle, the array takes a position a cycle and pass.
-template <typename ConvT> bool readsPlanes(ConvT conv, const ArrayMachine &array) {
-  if (!packsTaps(conv, array))
-    return false;
-  ArrayRef<int64_t> x = shapeOf(conv.getX()), w = shapeOf(conv.getW()), y = shapeOf(conv.getY());
-  int64_t channels = x[3], outputs = y[1] * y[2];
-  int64_t packedPasses = llvm::divideCeil(w[0] * w[1] * channels, array.rows);
-  int64_t packed = outputs * w[0] * (conv.getDilations()[1] == 1 ? 1 : w[1]);
-  int64_t passes = outputs * packedPasses * int64_t(llvm::divideCeil(w[3], array.columns));
-  int64_t planes = packed * channels / std::min<int64_t>(array.loadEngines, 2);
-  return std::max(planes, passes) <= x[1] * x[2] * channels + std::max(packed, passes);
-}
-
 /// Whether the accelerator reads `operand` of `contraction` as it lay before the transpose by `perm`, as fast.
 bool readsTransposed(OpOperand &operand, ArrayRef<int64_t> perm, const ArrayMachine &array) {
   Operation *contraction = operand.getOwner();
@@ -122,9 +100,7 @@ bool readsTransposed(OpOperand &operand, ArrayRef<int64_t> perm, const ArrayMach
     return operand.getOperandNumber() == 0 ? perm[last] == last : perm[last] == last || perm[last - 1] == last;
   if (operand.getOperandNumber() != 0 || perm != ArrayRef<int64_t>{0, 2, 3, 1})
     return false;
-  if (auto conv = dyn_cast<ConvOp>(contraction))
-    return readsPlanes(conv, array);
-  return readsPlanes(cast<ConvIntegerOp>(contraction), array);
+  return readsPlanes(contraction, array);
 }
 
 /// The target that an op goes to, and why none takes it that is preferred to that one.

@@ -56,8 +56,11 @@ def ConvertLayoutPass : Pass<"graph-convert-layout", "::mlir::ModuleOp"> {
     such a pool that reads the model's layout becomes a reduction of rows.
   }];
   let options = [
-    Option<"lanes", "lanes", "int64_t", "16", "lanes of the machine's vector engine">,
-    Option<"dramBytes", "dram-bytes", "double", "19.2", "bytes that DRAM moves in a cycle">
+    Option<"rows", "rows", "int64_t", "16", "rows of the machine's array, 0 without one">,
+    Option<"columns", "columns", "int64_t", "16", "columns of the machine's array, and lanes of a vector">,
+    Option<"loadEngines", "load-engines", "int64_t", "2", "load engines of the machine">,
+    Option<"dramBytes", "dram-bytes", "double", "19.2", "bytes that DRAM moves in a cycle">,
+    Option<"dramLatency", "dram-latency", "int64_t", "50", "cycles from a request to its data">
   ];
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }

@@ -37,9 +37,13 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   }
   manager.addPass(createFoldConstantsPass(fold));
   ConvertLayoutPassOptions layout;
+  layout.rows = 0;
   if (machine) {
-    layout.lanes = machine->columns;
+    layout.rows = machine->rows;
+    layout.columns = machine->columns;
+    layout.loadEngines = machine->loadEngines;
     layout.dramBytes = machine->dramBytes;
+    layout.dramLatency = machine->dramLatency;
   }
   manager.addPass(createConvertLayoutPass(layout));
   if (machine) {
