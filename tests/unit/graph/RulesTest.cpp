@@ -645,11 +645,12 @@ const std::map<std::string, Generator> &generators() {
        }},
       {"factor-out-of-products",
        [](Instance &g) -> SmallVector<Value> {
+         const Type element = g.anyFloat();
          const Dims batch = g.coin() ? Dims{} : Dims{g.number(1, 3)};
          auto matrix = [&](int64_t rows, int64_t columns) {
            Dims shape(batch);
            shape.append({rows, columns});
-           return g.arg(shape, g.f32());
+           return g.arg(shape, element);
          };
          const int64_t m = g.number(1, 5), k = g.number(1, 5), n = g.number(1, 5);
          if (g.coin()) {
@@ -678,8 +679,9 @@ const std::map<std::string, Generator> &generators() {
        }},
       {"reciprocal-of-product",
        [](Instance &g) -> SmallVector<Value> {
+         const Type element = g.anyFloat();
          const Dims shape = g.dims();
-         Value a = g.arg(g.part(shape), g.f32(), true), b = g.arg(shape, g.f32(), true), one = g.splat({}, g.f32(), 1);
+         Value a = g.arg(g.part(shape), element, true), b = g.arg(shape, element, true), one = g.splat({}, element, 1);
          return {g.commuted<MulOp>(g.binary<DivOp>(one, a), g.binary<DivOp>(one, g.commuted<MulOp>(a, b)))};
        }},
       {"multiply-by-reciprocal",
@@ -691,8 +693,9 @@ const std::map<std::string, Generator> &generators() {
        }},
       {"product-of-exponentials",
        [](Instance &g) -> SmallVector<Value> {
+         const Type element = g.anyFloat();
          const Dims shape = g.dims();
-         return {g.commuted<MulOp>(g.unary<ExpOp>(g.arg(shape, g.f32())), g.unary<ExpOp>(g.arg(g.part(shape), g.f32())))};
+         return {g.commuted<MulOp>(g.unary<ExpOp>(g.arg(shape, element)), g.unary<ExpOp>(g.arg(g.part(shape), element)))};
        }},
       {"product-reduction-of-exponentials",
        [](Instance &g) -> SmallVector<Value> {
@@ -706,92 +709,103 @@ const std::map<std::string, Generator> &generators() {
        }},
       {"batch-norm-into-conv",
        [](Instance &g) -> SmallVector<Value> {
-         Value y = g.anyConv(g.f32());
+         const Type element = g.anyFloat();
+         Value y = g.anyConv(element);
          if (g.coin())
            y = g.reshape(y, {shapeOf(y)[0], shapeOf(y)[1], shapeOf(y)[2] * shapeOf(y)[3]});
          const Dims channels{shapeOf(y)[1]};
-         auto parameter = [&](double least, double most) { return g.constant(channels, g.f32(), least, most); };
+         auto parameter = [&](double least, double most) { return g.constant(channels, element, least, most); };
          return {g.b.create<BatchNormOp>(g.loc, y.getType(), y, parameter(-2, 2), parameter(-2, 2), parameter(-2, 2),
                                          parameter(0.5, 2), APFloat(1e-5f))};
        }},
       {"scale-into-conv",
        [](Instance &g) -> SmallVector<Value> {
-         Value y = g.anyConv(g.f32());
-         return {g.commuted<MulOp>(y, g.perChannel(shapeOf(y)[1], g.f32()))};
+         const Type element = g.anyFloat();
+         Value y = g.anyConv(element);
+         return {g.commuted<MulOp>(y, g.perChannel(shapeOf(y)[1], element))};
        }},
       {"bias-into-conv",
        [](Instance &g) -> SmallVector<Value> {
-         Value y = g.anyConv(g.f32());
-         return {g.commuted<AddOp>(y, g.perChannel(shapeOf(y)[1], g.f32()))};
+         const Type element = g.anyFloat();
+         Value y = g.anyConv(element);
+         return {g.commuted<AddOp>(y, g.perChannel(shapeOf(y)[1], element))};
        }},
       {"scale-into-product",
        [](Instance &g) -> SmallVector<Value> {
+         const Type element = g.anyFloat();
          const int64_t k = g.number(1, 5), n = g.number(1, 5);
-         Value y = g.matmul(g.arg({g.number(1, 5), k}, g.f32()), g.constant({k, n}, g.f32()));
-         return {g.commuted<MulOp>(y, g.constant(g.oneOf<Dims>({{n}, {1, n}, {1}, {}}), g.f32()))};
+         Value y = g.matmul(g.arg({g.number(1, 5), k}, element), g.constant({k, n}, element));
+         return {g.commuted<MulOp>(y, g.constant(g.oneOf<Dims>({{n}, {1, n}, {1}, {}}), element))};
        }},
       {"constants-together",
        [](Instance &g) -> SmallVector<Value> {
+         const Type element = g.anyFloat();
          const Dims shape = g.dims();
-         Value x = g.arg(shape, g.f32()), c = g.constant(shape, g.f32()), d = g.constant(g.part(shape), g.f32());
+         Value x = g.arg(shape, element), c = g.constant(shape, element), d = g.constant(g.part(shape), element);
          return {g.coin() ? g.commuted<AddOp>(g.commuted<AddOp>(x, c), d) : g.commuted<MulOp>(g.commuted<MulOp>(x, c), d)};
        }},
       {"product-of-transposes",
        [](Instance &g) -> SmallVector<Value> {
+         const Type element = g.anyFloat();
          const Dims batch = g.coin() ? Dims{} : Dims{g.number(1, 3)};
          Dims a(batch), b(batch), swap = llvm::to_vector(llvm::seq<int64_t>(0, int64_t(batch.size()) + 2));
          std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
          const int64_t k = g.number(1, 5);
          a.append({k, g.number(1, 5)});
          b.append({g.number(1, 5), k});
-         return {g.matmul(g.transpose(g.arg(a, g.f32()), swap), g.transpose(g.arg(b, g.f32()), swap))};
+         return {g.matmul(g.transpose(g.arg(a, element), swap), g.transpose(g.arg(b, element), swap))};
        }},
       {"product-chain",
        [](Instance &g) -> SmallVector<Value> {
+         const Type element = g.anyFloat();
          const int64_t m = g.number(1, 5), k = g.number(1, 5), n = g.number(1, 5), p = g.number(1, 5);
          auto matrix = [&](int64_t rows, int64_t columns) {
-           return g.number(0, 2) ? g.arg({rows, columns}, g.f32()) : g.constant({rows, columns}, g.f32());
+           return g.number(0, 2) ? g.arg({rows, columns}, element) : g.constant({rows, columns}, element);
          };
          Value a = matrix(m, k), b = matrix(k, n), c = matrix(n, p);
          return {g.coin() ? g.matmul(g.matmul(a, b), c) : g.matmul(a, g.matmul(b, c))};
        }},
       {"product-chain-with-bias",
        [](Instance &g) -> SmallVector<Value> {
+         const Type element = g.anyFloat();
          const int64_t k = g.number(1, 5), n = g.number(1, 5), p = g.number(1, 5);
          Value inner =
-             g.matmul(g.arg(g.coin() ? Dims{g.number(1, 5), k} : Dims{2, 3, k}, g.f32()), g.constant({k, n}, g.f32()));
-         Value bias = g.constant(g.oneOf<Dims>({{n}, {1, n}}), g.f32());
-         return {g.matmul(g.commuted<AddOp>(inner, bias), g.constant({n, p}, g.f32()))};
+             g.matmul(g.arg(g.coin() ? Dims{g.number(1, 5), k} : Dims{2, 3, k}, element), g.constant({k, n}, element));
+         Value bias = g.constant(g.oneOf<Dims>({{n}, {1, n}}), element);
+         return {g.matmul(g.commuted<AddOp>(inner, bias), g.constant({n, p}, element))};
        }},
       {"parallel-products",
        [](Instance &g) -> SmallVector<Value> {
+         const Type element = g.anyFloat();
          Dims shape = g.dims(2, 3);
-         Value a = g.arg(shape, g.f32());
+         Value a = g.arg(shape, element);
          SmallVector<Value> results;
          for (int64_t count = g.number(2, 4); count > 0; --count)
-           results.push_back(g.matmul(a, g.constant({shape.back(), g.number(1, 4)}, g.f32())));
+           results.push_back(g.matmul(a, g.constant({shape.back(), g.number(1, 4)}, element)));
          return results;
        }},
       {"parallel-convolutions",
        [](Instance &g) -> SmallVector<Value> {
+         const Type element = g.anyFloat();
          const int64_t channels = g.number(1, 4);
-         Value x = g.arg({g.number(1, 2), channels, g.number(2, 4), g.number(2, 4)}, g.f32());
+         Value x = g.arg({g.number(1, 2), channels, g.number(2, 4), g.number(2, 4)}, element);
          const bool hasBias = g.coin();
          const Dims strides{g.number(1, 2), g.number(1, 2)};
          SmallVector<Value> results;
          for (int64_t count = g.number(2, 4); count > 0; --count) {
            const int64_t outputs = g.number(1, 4);
-           Value w = g.constant({outputs, channels, 1, 1}, g.f32());
-           results.push_back(g.conv(x, w, hasBias ? g.constant({outputs}, g.f32()) : Value(), strides, {0, 0, 0, 0}, 1));
+           Value w = g.constant({outputs, channels, 1, 1}, element);
+           results.push_back(g.conv(x, w, hasBias ? g.constant({outputs}, element) : Value(), strides, {0, 0, 0, 0}, 1));
          }
          return results;
        }},
       {"gelu-to-sigmoid",
        [](Instance &g) -> SmallVector<Value> {
-         Value x = g.arg(g.dims(), g.f32());
-         Value scaled = g.coin() ? g.commuted<MulOp>(x, g.splat({}, g.f32(), std::sqrt(0.5)))
-                                 : g.binary<DivOp>(x, g.splat({1}, g.f32(), std::sqrt(2.0)));
-         Value sum = g.commuted<AddOp>(g.unary<ErfOp>(scaled), g.splat({}, g.f32(), 1)), half = g.splat({}, g.f32(), 0.5);
+         const Type element = g.anyFloat();
+         Value x = g.arg(g.dims(), element);
+         Value scaled = g.coin() ? g.commuted<MulOp>(x, g.splat({}, element, std::sqrt(0.5)))
+                                 : g.binary<DivOp>(x, g.splat({1}, element, std::sqrt(2.0)));
+         Value sum = g.commuted<AddOp>(g.unary<ErfOp>(scaled), g.splat({}, element, 1)), half = g.splat({}, element, 0.5);
          const int64_t which = g.number(0, 2);
          return {which == 0   ? g.commuted<MulOp>(x, g.commuted<MulOp>(sum, half))
                  : which == 1 ? g.commuted<MulOp>(g.commuted<MulOp>(x, sum), half)
