@@ -6,14 +6,18 @@
 #include "hw-configs/Machine.h"
 #include "isa/Assembler.h"
 #include "isa/OutOfMemory.h"
+#include "runtime/RuleExplanation.h"
 #include "runtime/Session.h"
 #include "simulator/stats/Timeline.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 using namespace tw;
 using runtime::Error;
@@ -38,7 +42,7 @@ struct tw_model {
 struct tw_program {
   runtime::Network network;
   std::vector<TensorSpec> inputs, outputs;
-  std::string plan; ///< empty for a program that was loaded
+  std::optional<graph::RuleLog> rules; ///< nothing for a program that was loaded
 };
 
 struct tw_result {
@@ -160,6 +164,14 @@ public:
         ++it;
       }
   }
+  /// Calls visit(value) for every option of this name; it returns what is wrong with the value, or "".
+  template <typename Visit> void readAll(const char *name, Visit visit) {
+    known.push_back(name);
+    take(name, [&](const std::string &text) {
+      if (std::string why = visit(text); !why.empty())
+        problem = std::string("option ") + name + " is '" + text + "', " + why;
+    });
+  }
   /// An error for the first option that is wrong, or that nobody has read.
   Status finish() const {
     if (!problem.empty())
@@ -194,11 +206,14 @@ tw_tensor view(const TensorSpec &spec) {
 
 StatusOr<runtime::NetworkOptions> compileOptions(Options options) {
   runtime::NetworkOptions result;
-  std::string math = graph::kMathNames[size_t(graph::Math::Exact)], targets;
+  std::string math = graph::kMathNames[size_t(graph::Math::Exact)], rules = graph::kRuleSetNames[size_t(graph::RuleSet::All)],
+              targets;
   options.read("schedule", result.schedule);
   options.read("across", result.across, runtime::acrossNames());
   options.read("priority", result.priority);
   options.read("math", math, {std::begin(graph::kMathNames), std::end(graph::kMathNames)});
+  options.read("rules", rules, {std::begin(graph::kRuleSetNames), std::end(graph::kRuleSetNames)});
+  options.readAll("disable_rule", [&](const std::string &name) { return result.rules.disable(name); });
   options.read("search_budget", result.searchBudget, 1, UINT32_MAX);
   options.read("search_jobs", result.searchJobs, 1, 1024);
   options.read("seed", result.seed, 0, UINT64_MAX);
@@ -225,6 +240,8 @@ StatusOr<runtime::NetworkOptions> compileOptions(Options options) {
   result.targets = split(targets, ',');
   result.math =
       graph::Math(std::find(std::begin(graph::kMathNames), std::end(graph::kMathNames), math) - std::begin(graph::kMathNames));
+  result.rules.set = graph::RuleSet(std::find(std::begin(graph::kRuleSetNames), std::end(graph::kRuleSetNames), rules) -
+                                    std::begin(graph::kRuleSetNames));
   return result;
 }
 
@@ -384,9 +401,16 @@ tw_status tw_compile(const tw_model *model, const tw_machine *machine, const cha
     request->overrides = machine->overrides;
     request->modelBytes = model->bytes;
     request->keepsPlan = true;
+    // What is compiled in a run, where it depends on values, is not part of the log: runs may be in other threads.
+    auto rules = std::make_shared<std::optional<graph::RuleLog>>(graph::RuleLog());
+    request->rules.report = [rules](const graph::RuleLog &log) {
+      if (*rules)
+        *rules = log;
+    };
     StatusOr<std::unique_ptr<tw_program>> result = makeProgram(model->name, *request);
     if (!result)
       return result.error();
+    (*result)->rules = std::exchange(*rules, std::nullopt);
     *program = result->release();
     return {};
   });
@@ -417,8 +441,14 @@ tw_tensor tw_program_output(const tw_program *program, size_t index) { return vi
 tw_status tw_program_text(const tw_program *program, const char *phase, char **text) {
   return guarded([&]() -> Status {
     const std::string wanted = phase;
-    if (wanted != "plan" && wanted != "isa")
-      return userError("phase is '" + wanted + "' but must be plan or isa");
+    if (wanted != "plan" && wanted != "isa" && wanted != "rules")
+      return userError("phase is '" + wanted + "' but must be plan, isa or rules");
+    if (wanted == "rules") {
+      if (!program->rules)
+        return userError(program->network.model + " was loaded as a program: no rule was applied");
+      *text = copyOf(runtime::ruleJson(*program->rules));
+      return {};
+    }
     StatusOr<const isa::Program *> only = onlyProgram(*program);
     if (!only)
       return only.error();

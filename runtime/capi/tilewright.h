@@ -97,6 +97,8 @@ TILEWRIGHT_API void tw_model_free(tw_model *model);
      across          none, prefetch, all (default)
      priority        program_order, alap, interleaved
      math            strict, exact (default), finite, reassociate, fast
+     rules           none, bit-exact, real, all (default): classes of rewriting rules, as far as math allows them (docs/rules.md)
+     disable_rule    a rewriting rule that is not applied; may be given several times
      search_budget   programs that schedule search simulates (default 64)
      search_jobs     processes that it simulates in (default 1)
      seed            of the weights of inline kernels, and of the search (default 1)
@@ -113,8 +115,9 @@ TILEWRIGHT_API size_t tw_program_output_count(const tw_program *program);
 /* Name, type and shape. Precondition: `index` is less than the count. What it points to lives as long as the program. */
 TILEWRIGHT_API tw_tensor tw_program_input(const tw_program *program, size_t index);
 TILEWRIGHT_API tw_tensor tw_program_output(const tw_program *program, size_t index);
-/* "plan": the complete plan file; "isa": assembler text. User errors: a program that was loaded has no plan; parts that run on the host
-   are no part of one program. */
+/* "plan": the complete plan file; "isa": assembler text; "rules": what rewriting rules did, a JSON object a line (docs/rules.md).
+   User errors: a program that was loaded has no plan and no rules; parts that run on the host are no part of one program, but of its
+   rules. */
 TILEWRIGHT_API tw_status tw_program_text(const tw_program *program, const char *phase, char **text);
 /* The image that a .twp file holds. User error: the network is more than one program. */
 TILEWRIGHT_API tw_status tw_program_image(const tw_program *program, void **image, size_t *size);

@@ -197,12 +197,8 @@ StatusOr<runtime::NetworkOptions> ModelArguments::options(const std::vector<Tens
   result.rules.set = graph::RuleSet(std::find(std::begin(graph::kRuleSetNames), std::end(graph::kRuleSetNames), rules) -
                                     std::begin(graph::kRuleSetNames));
   for (const std::string &name : disabledRules) {
-    const graph::Rule *rule = graph::findRule(name);
-    if (!rule)
-      return userError("--disable-rule is '" + name + "', which is no rule; 'tilewright rules' lists them");
-    if (!rule->isOptional())
-      return userError("--disable-rule is '" + name + "', which is always applied; 'tilewright rules' says which are not");
-    result.rules.disabled.push_back(name);
+    if (std::string why = result.rules.disable(name); !why.empty())
+      return userError("--disable-rule is '" + name + "', " + why);
   }
   for (const std::string &text : shapes) {
     auto bad = [&] { return userError("--shape is '" + text + "' but must be NAME=DIM,DIM,... with positive dims"); };

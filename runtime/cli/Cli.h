@@ -4,6 +4,7 @@
 #define RUNTIME_CLI_CLI_H
 
 #include "runtime/Network.h"
+#include "runtime/RuleExplanation.h"
 #include "runtime/Session.h"
 #include "runtime/Status.h"
 
@@ -75,20 +76,6 @@ struct ModelArguments {
   /// the options name is an input from now on. The shapes of `inputs` fix dims that the
   /// model leaves open; `batch`: their dim 0 counts runs. Errors: a shape or a constant that is none, a library that is no plug-in.
   StatusOr<runtime::NetworkOptions> options(const std::vector<TensorArgument> &inputs = {}, bool batch = false) const;
-};
-
-/// Collects what the rewriting rules did in a compilation for a file (docs/rules.md): JSON lines if its name ends in .jsonl, else text.
-class RuleExplanation {
-public:
-  /// Empty: nothing is collected or written.
-  explicit RuleExplanation(std::string file) : file(std::move(file)) {}
-  /// Has `options` report here. The explanation must outlive them.
-  void collect(graph::RuleOptions &options);
-  Status write() const;
-
-private:
-  std::string file;
-  graph::RuleLog log;
 };
 
 /// Digits alone: CLI11 takes a negative number for a large one.

@@ -112,7 +112,7 @@ Status emit(const CompileArguments &arguments, runtime::NetworkOptions &options)
   }
   runtime::Explanation explanation(arguments.model.explainFile);
   options.explain = explanation.report();
-  RuleExplanation ruleExplanation(arguments.model.explainRulesFile);
+  runtime::RuleExplanation ruleExplanation(arguments.model.explainRulesFile);
   ruleExplanation.collect(options.rules);
   Progress progress;
   options.progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };

@@ -88,7 +88,7 @@ Status profile(const ProfileArguments &arguments) {
   options->progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
   runtime::Explanation explanation(arguments.model.explainFile);
   options->explain = explanation.report();
-  RuleExplanation ruleExplanation(arguments.model.explainRulesFile);
+  runtime::RuleExplanation ruleExplanation(arguments.model.explainRulesFile);
   ruleExplanation.collect(options->rules);
   progress.show("compiling " + arguments.model.model);
   StatusOr<runtime::Network> network = runtime::loadNetwork(arguments.model.model, *options);

@@ -332,7 +332,7 @@ Status run(const RunArguments &arguments) {
   options.network.progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
   runtime::Explanation explanation(arguments.model.explainFile);
   options.network.explain = explanation.report();
-  RuleExplanation ruleExplanation(arguments.model.explainRulesFile);
+  runtime::RuleExplanation ruleExplanation(arguments.model.explainRulesFile);
   ruleExplanation.collect(options.network.rules);
   progress.show("compiling " + arguments.model.model);
   StatusOr<std::unique_ptr<runtime::Session>> session = runtime::Session::create(arguments.model.model, options);

@@ -40,7 +40,7 @@ Status tune(const TuneArguments &arguments) {
   options->progress = printProgress;
   runtime::Explanation explanation(arguments.model.explainFile);
   options->explain = explanation.report();
-  RuleExplanation ruleExplanation(arguments.model.explainRulesFile);
+  runtime::RuleExplanation ruleExplanation(arguments.model.explainRulesFile);
   ruleExplanation.collect(options->rules);
   StatusOr<runtime::Network> network = runtime::loadNetwork(arguments.model.model, *options);
   if (!network)

@@ -142,8 +142,8 @@ void eraseDead(Block &block, RewriterBase &rewriter) {
 
 struct ApplyRulesPass : impl::ApplyRulesPassBase<ApplyRulesPass> {
   using ApplyRulesPassBase::ApplyRulesPassBase;
-  ApplyRulesPass(Math math, RuleOptions options, ArrayMachine machine)
-      : math(math), options(std::move(options)), machine(std::move(machine)) {}
+  ApplyRulesPass(Math math, RuleOptions options, ArrayMachine machine, RuleRecorder recorder)
+      : math(math), options(std::move(options)), machine(std::move(machine)), recorder(std::move(recorder)) {}
 
   LogicalResult initialize(MLIRContext *context) override {
     if (!only.empty()) { // of tilewright-opt: these rules alone, whatever they cost
@@ -162,12 +162,10 @@ struct ApplyRulesPass : impl::ApplyRulesPassBase<ApplyRulesPass> {
   }
 
   void runOnOperation() override {
-    log = {};
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (Block &block : function.getBody())
         rewrite(block);
-    if (options.report)
-      options.report(log);
+    recorder.finish();
   }
 
 private:
@@ -178,7 +176,7 @@ private:
   RuleOptions options;
   ArrayMachine machine;
   std::vector<Applicable> applicable;
-  RuleLog log;
+  RuleRecorder recorder;
 };
 
 } // namespace
@@ -235,7 +233,7 @@ void ApplyRulesPass::rewrite(Block &block) {
     if (!best)
       continue;
     if (rewrites++ == mostRewrites) {
-      log.isBudgetSpent = true;
+      recorder.setBudgetSpent();
       return;
     }
     std::vector<std::string> nodes = nodeNames(op->getLoc());
@@ -247,7 +245,7 @@ void ApplyRulesPass::rewrite(Block &block) {
     applicator.applyDefaultCostModel();
     if (failed(applicator.matchAndRewrite(op, rewriter))) // the copy shows all that sources look at
       continue;
-    log.firings.push_back({best->rule, std::move(nodes), before.cycles, after.cycles});
+    recorder.add(best->rule->name, std::move(nodes), RuleEstimate{before.cycles, after.cycles});
     for (Operation *each : llvm::reverse(around))
       if (!removed.contains(each) && isOpTriviallyDead(each))
         rewriter.eraseOp(each);
@@ -273,8 +271,9 @@ void ApplyRulesPass::rewrite(Block &block) {
   }
 }
 
-std::unique_ptr<Pass> createApplyRulesPass(Math math, RuleOptions options, const ArrayMachine &machine) {
-  return std::make_unique<ApplyRulesPass>(math, std::move(options), machine);
+std::unique_ptr<Pass> createApplyRulesPass(Math math, RuleOptions options, const ArrayMachine &machine,
+                                           const RuleRecorder &recorder) {
+  return std::make_unique<ApplyRulesPass>(math, std::move(options), machine, recorder);
 }
 
 } // namespace tw::graph

@@ -53,6 +53,8 @@ llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape);
 mlir::DenseElementsAttr evaluate(mlir::Operation *op);
 /// The same for ops that sum or compare many numbers; null for all others.
 mlir::DenseElementsAttr evaluateSums(mlir::Operation *op);
+/// The largest product of constants, in multiplications, that rules have folding compute.
+constexpr int64_t kMostFolded = int64_t(1) << 28;
 /// About how many additions or moves evaluate() needs, at most.
 int64_t evaluationSteps(mlir::Operation *op);
 

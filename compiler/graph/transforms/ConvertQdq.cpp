@@ -370,21 +370,37 @@ struct MoveBelowDequantize : RewritePattern {
 
 struct ConvertQdqPass : impl::ConvertQdqPassBase<ConvertQdqPass> {
   using ConvertQdqPassBase::ConvertQdqPassBase;
+  ConvertQdqPass(const ConvertQdqPassOptions &options, RuleRecorder recorder)
+      : ConvertQdqPassBase(options), recorder(std::move(recorder)) {}
+
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ConvToInteger, MatmulToInteger, BiasToInteger, ActivationAfterQuantize, CancelQuantize, QuantizeBeforeConcat,
-                 RepeatBytes, GlobalAverageToInteger, MoveBelowDequantize>(&getContext());
-    if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
+    patterns.addWithLabel<ConvToInteger, MatmulToInteger>({"integer-product"}, &getContext());
+    patterns.addWithLabel<BiasToInteger>({"integer-bias"}, &getContext());
+    patterns.addWithLabel<ActivationAfterQuantize>({"quantize-before-activation"}, &getContext());
+    patterns.addWithLabel<CancelQuantize>({"quantize-of-dequantize"}, &getContext());
+    patterns.addWithLabel<QuantizeBeforeConcat, RepeatBytes>({"quantize-before-move"}, &getContext());
+    patterns.addWithLabel<GlobalAverageToInteger>({"integer-mean"}, &getContext());
+    patterns.addWithLabel<MoveBelowDequantize>({"move-before-dequantize"}, &getContext());
+    if (failed(rewriteToEnd(getOperation(), std::move(patterns), recorder)))
       return signalPassFailure();
-    if (exact)
-      return;
     // Only now: an activation must have left the way, and a bias joined the sum.
     RewritePatternSet last(&getContext());
-    last.add<ToRequantize>(&getContext());
-    if (failed(rewriteToEnd(getOperation(), std::move(last))))
+    if (!exact)
+      last.addWithLabel<ToRequantize>({"requantize"}, &getContext());
+    if (failed(rewriteToEnd(getOperation(), std::move(last), recorder)))
       signalPassFailure();
+    recorder.finish();
   }
+
+private:
+  RuleRecorder recorder;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createConvertQdqPass(const ConvertQdqPassOptions &options, const RuleRecorder &recorder) {
+  return std::make_unique<ConvertQdqPass>(options, recorder);
+}
+
 } // namespace tw::graph

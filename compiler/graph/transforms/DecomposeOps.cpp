@@ -24,33 +24,6 @@ int64_t product(ArrayRef<int64_t> dims) { return std::accumulate(dims.begin(), d
 // Reductions
 //===----------------------------------------------------------------------===//
 
-/// A reduction of what a reduction of its kind alone makes: one over the axes of both. A mean of integers is rounded in between.
-struct MergeReductions : OpRewritePattern<ReduceOp> {
-  MergeReductions(MLIRContext *context) : OpRewritePattern(context, /*benefit=*/2) {}
-  LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const override {
-    auto inner = op.getX().getDefiningOp<ReduceOp>();
-    if (!inner || !inner->hasOneUse() || inner.getKind() != op.getKind() ||
-        (op.getKind() == "mean" && !isa<FloatType>(elementOf(op))))
-      return failure();
-    SmallVector<int64_t> axes(inner.getAxes()), left; // dims of x that are those of the inner result
-    for (int64_t dim = 0; dim < int64_t(shapeOf(inner.getX()).size()); ++dim)
-      if (inner.getKeepdims() || !llvm::is_contained(inner.getAxes(), dim))
-        left.push_back(dim);
-    for (int64_t axis : op.getAxes())
-      if (!llvm::is_contained(axes, left[size_t(axis)]))
-        axes.push_back(left[size_t(axis)]);
-    llvm::sort(axes);
-    Location loc = fuseLocations({inner, op});
-    SmallVector<int64_t> shape(shapeOf(inner.getX()));
-    for (int64_t axis : axes)
-      shape[size_t(axis)] = 1;
-    Value y =
-        rewriter.create<ReduceOp>(loc, RankedTensorType::get(shape, elementOf(op)), inner.getX(), op.getKind(), axes, true);
-    rewriter.replaceOp(op, createReshape(rewriter, loc, y, shapeOf(op)));
-    return success();
-  }
-};
-
 /// max and mean over the image of a rank-4 tensor are pools.
 struct ReduceToPool : OpRewritePattern<ReduceOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -579,11 +552,13 @@ struct SplitBias : OpRewritePattern<ConvOp> {
 
 struct DecomposeOpsPass : impl::DecomposeOpsPassBase<DecomposeOpsPass> {
   using DecomposeOpsPassBase::DecomposeOpsPassBase;
+  DecomposeOpsPass(const DecomposeOpsPassOptions &options, RuleRecorder recorder)
+      : DecomposeOpsPassBase(options), recorder(std::move(recorder)) {}
+
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     if (keepAxes)
-      patterns.add<MergeReductions, ReduceToPool>(
-          &getContext()); // pools: not behind graph-convert-layout: dims 2 and 3 need not be the image
+      patterns.add<ReduceToPool>(&getContext()); // not behind graph-convert-layout: dims 2 and 3 need not be the image
     else
       patterns.add<CanonicalizeReduce, DecomposeRowMean>(&getContext());
     patterns.add<CanonicalizeLayerNorm, CanonicalizeSoftmax<SoftmaxOp>, CanonicalizeSoftmax<QLinearSoftmaxOp>,
@@ -592,10 +567,19 @@ struct DecomposeOpsPass : impl::DecomposeOpsPassBase<DecomposeOpsPass> {
                  SplitWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool, DecomposeQLinearSoftmax, SplitBias,
                  SinkReshape, PadIntoConv<ConvOp>, PadIntoConv<ConvIntegerOp>, MergeSlices, FlattenConcat>(&getContext());
     populateGroupedProductPatterns(patterns);
-    if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
+    if (failed(rewriteToEnd(getOperation(), std::move(patterns), recorder)))
       signalPassFailure();
+    recorder.finish();
   }
+
+private:
+  RuleRecorder recorder;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createDecomposeOpsPass(const DecomposeOpsPassOptions &options, const RuleRecorder &recorder) {
+  return std::make_unique<DecomposeOpsPass>(options, recorder);
+}
+
 } // namespace tw::graph

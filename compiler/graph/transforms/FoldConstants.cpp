@@ -85,6 +85,9 @@ struct RemoveIdentity : RewritePattern {
 
 struct FoldConstantsPass : impl::FoldConstantsPassBase<FoldConstantsPass> {
   using FoldConstantsPassBase::FoldConstantsPassBase;
+  FoldConstantsPass(const FoldConstantsPassOptions &options, RuleRecorder recorder)
+      : FoldConstantsPassBase(options), recorder(std::move(recorder)) {}
+
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     ConstantBudget budget(maxConstantBytes);
@@ -92,10 +95,19 @@ struct FoldConstantsPass : impl::FoldConstantsPassBase<FoldConstantsPass> {
     patterns.add<EvaluateConstant>(&getContext(), keepQuantized, budget, outcome);
     patterns.add<RemoveIdentity>(&getContext());
     addCleanupPatterns(patterns);
-    if (failed(rewriteToEnd(getOperation(), std::move(patterns))) || failed(outcome))
+    if (failed(rewriteToEnd(getOperation(), std::move(patterns), recorder)) || failed(outcome))
       signalPassFailure();
+    recorder.finish();
   }
+
+private:
+  RuleRecorder recorder;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createFoldConstantsPass(const FoldConstantsPassOptions &options, const RuleRecorder &recorder) {
+  return std::make_unique<FoldConstantsPass>(options, recorder);
+}
+
 } // namespace tw::graph

@@ -69,13 +69,25 @@ struct FuseLayerNorm : OpRewritePattern<DivOp> {
 };
 
 struct FuseLayerNormPass : impl::FuseLayerNormPassBase<FuseLayerNormPass> {
+  FuseLayerNormPass() = default;
+  explicit FuseLayerNormPass(RuleRecorder recorder) : recorder(std::move(recorder)) {}
+
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<FuseLayerNorm>(&getContext());
-    if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
+    patterns.addWithLabel<FuseLayerNorm>({"layer-norm"}, &getContext());
+    if (failed(rewriteToEnd(getOperation(), std::move(patterns), recorder)))
       signalPassFailure();
+    recorder.finish();
   }
+
+private:
+  RuleRecorder recorder;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createFuseLayerNormPass(const RuleRecorder &recorder) {
+  return std::make_unique<FuseLayerNormPass>(recorder);
+}
+
 } // namespace tw::graph

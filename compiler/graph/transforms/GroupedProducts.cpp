@@ -190,7 +190,8 @@ std::optional<Repeat> repeatOf(Operation *op) {
 }
 
 void populateGroupedProductPatterns(RewritePatternSet &patterns) {
-  patterns.add<GroupProduct<MatmulOp>, GroupProduct<MatmulIntegerOp>, SoftmaxOfGroups>(patterns.getContext());
+  patterns.addWithLabel<GroupProduct<MatmulOp>, GroupProduct<MatmulIntegerOp>>({"product-of-repeated"}, patterns.getContext());
+  patterns.add<SoftmaxOfGroups>(patterns.getContext());
 }
 
 } // namespace tw::graph

@@ -9,6 +9,7 @@
 #include "compiler/graph/transforms/Rules.h"
 #include "mlir/IR/PatternMatch.h"
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -49,6 +50,34 @@ Value asVector(PatternRewriter &rewriter, Value constant, size_t rank, size_t ax
   return reshaped(rewriter, constant, {tensorOf(constant).getNumElements()});
 }
 
+/// The least and the largest magnitude of floats, without zeros.
+struct Magnitudes {
+  float least = std::numeric_limits<float>::infinity(), most = 0;
+
+  explicit Magnitudes(Value constant) {
+    for (float x : readFloats(constantOf(constant)))
+      if (x != 0) { // a NaN is larger than all
+        least = std::fmin(least, std::fabs(x));
+        most = std::fabs(x) > most || std::isnan(x) ? std::fabs(x) : most;
+      }
+  }
+};
+
+/// The largest finite and the least normal number of a type.
+float largestOf(Type type) { return APFloat::getLargest(cast<FloatType>(type).getFloatSemantics()).convertToDouble(); }
+float leastNormalOf(Type type) {
+  return APFloat::getSmallestNormalized(cast<FloatType>(type).getFloatSemantics()).convertToDouble();
+}
+
+/// Whether sums of an element of `a` and one of `b` are finite numbers of their type.
+bool haveSums(Value a, Value b) { return double(Magnitudes(a).most) + Magnitudes(b).most <= largestOf(elementOf(a)); }
+/// The same of products; `each`: none of them is so small that it loses bits, else the largest is not.
+bool haveProducts(Value a, Value b, bool each) {
+  const Magnitudes x(a), y(b);
+  const double most = double(x.most) * y.most, least = each ? double(x.least) * y.least : most;
+  return most <= largestOf(elementOf(a)) && (most == 0 || least >= leastNormalOf(elementOf(a)));
+}
+
 /// The constant `a op b`.
 template <typename OpT> Value evaluated(PatternRewriter &rewriter, Location loc, RankedTensorType type, Value a, Value b) {
   auto op = rewriter.create<OpT>(loc, type, a, b);
@@ -67,6 +96,11 @@ template <typename OpT> struct IntoConv : OpRewritePattern<OpT> {
         !constantOf(conv.getW()) || (conv.getBias() && !constantOf(conv.getBias())))
       return failure();
     constexpr bool scales = std::is_same_v<OpT, MulOp>;
+    if (scales ? !haveProducts(conv.getW(), operands->constant, /*each=*/false)
+               : conv.getBias() && !haveSums(conv.getBias(), operands->constant))
+      return failure();
+    if (scales && conv.getBias() && !haveProducts(conv.getBias(), operands->constant, /*each=*/false))
+      return failure();
     const int64_t channels = shapeOf(conv)[1];
     Value c = asVector(rewriter, operands->constant, 4, 1, channels);
     if (!c)
@@ -99,7 +133,7 @@ struct IntoMatmul : OpRewritePattern<MulOp> {
     auto operands = WithConstant<MulOp>::of(op);
     auto matmul = operands ? operands->value.getDefiningOp<MatmulOp>() : MatmulOp();
     if (!matmul || !matmul->hasOneUse() || matmul.getType() != op.getType() || !constantOf(matmul.getB()) ||
-        shapeOf(matmul.getB()).size() < 2)
+        shapeOf(matmul.getB()).size() < 2 || !haveProducts(matmul.getB(), operands->constant, /*each=*/false))
       return failure();
     const size_t rank = shapeOf(op).size();
     Value c = asVector(rewriter, operands->constant, rank, rank - 1, shapeOf(matmul.getB()).back());
@@ -113,6 +147,33 @@ struct IntoMatmul : OpRewritePattern<MulOp> {
   }
 };
 
+/// (a x v + b) x w -> a x (v x w) + b x w, v, b and w constants, where that takes fewer multiplications.
+struct ProductChainWithBias : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const override {
+    Operation *sum = op.getA().getDefiningOp();
+    auto biased = WithConstant<AddOp>::of(sum);
+    auto inner = biased ? biased->value.getDefiningOp<MatmulOp>() : MatmulOp();
+    Value v = inner ? inner.getB() : Value(), w = op.getB(), bias = biased ? biased->constant : Value();
+    if (!inner || !sum->hasOneUse() || !inner->hasOneUse() || inner.getType() != op.getA().getType() || !constantOf(v) ||
+        !constantOf(w) || constantOf(inner.getA()) || shapeOf(v).size() != 2 || shapeOf(w).size() != 2 ||
+        shapeOf(inner.getA()).size() < 2)
+      return failure();
+    const int64_t k = shapeOf(v)[0], n = shapeOf(v)[1], p = shapeOf(w)[1];
+    if (k * n * p > kMostFolded || k * p >= k * n + n * p || tensorOf(bias).getNumElements() != n || shapeOf(bias).empty() ||
+        shapeOf(bias).back() != n)
+      return failure();
+    Location loc = fuseLocations({inner, sum, op});
+    const Type element = elementOf(op);
+    Value weights = rewriter.create<MatmulOp>(loc, RankedTensorType::get({k, p}, element), v, w);
+    Value row = rewriter.create<MatmulOp>(loc, RankedTensorType::get({1, p}, element), reshaped(rewriter, bias, {1, n}), w);
+    Value product = rewriter.create<MatmulOp>(loc, op.getType(), inner.getA(), weights);
+    Value vector = rewriter.create<ReshapeOp>(loc, RankedTensorType::get({p}, element), row);
+    rewriter.replaceOpWithNewOp<AddOp>(op, op.getType(), product, vector)->setLoc(loc);
+    return success();
+  }
+};
+
 /// (x op c) op d -> x op (c op d), for sums and for products.
 template <typename OpT> struct Together : OpRewritePattern<OpT> {
   using OpRewritePattern<OpT>::OpRewritePattern;
@@ -122,6 +183,9 @@ template <typename OpT> struct Together : OpRewritePattern<OpT> {
     auto inner = WithConstant<OpT>::of(first);
     // The constants together are no larger than one of them, and x keeps its shape until the end.
     if (!inner || !first->hasOneUse() || inner->value.getType() != op.getType())
+      return failure();
+    if (std::is_same_v<OpT, MulOp> ? !haveProducts(inner->constant, outer->constant, /*each=*/true)
+                                   : !haveSums(inner->constant, outer->constant))
       return failure();
     const size_t rank = std::max(shapeOf(inner->constant).size(), shapeOf(outer->constant).size());
     SmallVector<int64_t> shape;
@@ -163,11 +227,14 @@ std::optional<Affine> affineOf(BatchNormOp op) {
   return affine;
 }
 
-/// batch_norm(conv(x, w, bias)) -> conv(x, w * factor, bias * factor + offset).
+/// batch_norm(conv(x, w, bias)) -> conv(x, w * factor, bias * factor + offset); of one dim, whose result is reshaped, too.
 struct BatchNormIntoConv : OpRewritePattern<BatchNormOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(BatchNormOp op, PatternRewriter &rewriter) const override {
-    auto conv = op.getX().getDefiningOp<ConvOp>();
+    auto reshape = op.getX().getDefiningOp<ReshapeOp>();
+    if (reshape && (!reshape->hasOneUse() || shapeOf(reshape.getX()).take_front(2) != shapeOf(op).take_front(2)))
+      return failure();
+    auto conv = (reshape ? reshape.getX() : op.getX()).getDefiningOp<ConvOp>();
     if (!conv || !conv->hasOneUse() || conv.getLayout() != "nchw")
       return failure();
     ElementsAttr weights = constantOf(conv.getW()), bias = conv.getBias() ? constantOf(conv.getBias()) : nullptr;
@@ -183,13 +250,19 @@ struct BatchNormIntoConv : OpRewritePattern<BatchNormOp> {
         w[c * perChannel + i] *= affine->factor[c];
       b[c] = b[c] * affine->factor[c] + affine->offset[c];
     }
+    const double most = largestOf(elementOf(op));
+    auto isFinite = [&](float x) { return std::fabs(x) <= most; };
+    if (!llvm::all_of(w, isFinite) || !llvm::all_of(b, isFinite))
+      return failure();
     Location loc = rewriter.getFusedLoc({conv.getLoc(), op.getLoc()});
     auto biasType = RankedTensorType::get({int64_t(b.size())}, elementOf(op));
     Value newWeights = rewriter.create<ConstantOp>(loc, makeFloats(cast<RankedTensorType>(weights.getType()), w));
     Value newBias = rewriter.create<ConstantOp>(loc, makeFloats(biasType, b));
-    auto fused = rewriter.create<ConvOp>(loc, op.getType(), conv.getX(), newWeights, newBias, conv.getStrides(), conv.getPads(),
-                                         conv.getDilations(), conv.getGroup(), conv.getLayout());
-    rewriter.replaceOp(op, fused);
+    auto fused = rewriter.create<ConvOp>(loc, conv.getType(), conv.getX(), newWeights, newBias, conv.getStrides(),
+                                         conv.getPads(), conv.getDilations(), conv.getGroup(), conv.getLayout());
+    rewriter.replaceOp(op, createReshape(rewriter, loc, fused, shapeOf(op)));
+    if (reshape)
+      rewriter.eraseOp(reshape);
     rewriter.eraseOp(conv);
     return success();
   }
@@ -234,6 +307,7 @@ void addBatchNormIntoConv(RewritePatternSet &patterns) { patterns.add<BatchNormI
 void addScaleIntoConv(RewritePatternSet &patterns) { patterns.add<IntoConv<MulOp>>(patterns.getContext()); }
 void addBiasIntoConv(RewritePatternSet &patterns) { patterns.add<IntoConv<AddOp>>(patterns.getContext()); }
 void addScaleIntoProduct(RewritePatternSet &patterns) { patterns.add<IntoMatmul>(patterns.getContext()); }
+void addProductChainWithBias(RewritePatternSet &patterns) { patterns.add<ProductChainWithBias>(patterns.getContext()); }
 void addConstantsTogether(RewritePatternSet &patterns) {
   patterns.add<Together<MulOp>, Together<AddOp>>(patterns.getContext());
 }

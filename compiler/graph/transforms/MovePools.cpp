@@ -30,7 +30,7 @@ Value cloneOn(OpBuilder &builder, Operation *op, Value from, Value to, ArrayRef<
 }
 
 /// A window sees one channel: that of a concatenation of channels is a concatenation of windows.
-void splitPool(Operation *pool, int64_t columns, SmallVectorImpl<MaxPoolOp> &parts) {
+void splitPool(Operation *pool, int64_t columns, SmallVectorImpl<MaxPoolOp> &parts, const RuleRecorder &recorder) {
   auto concat = pool->getOperand(0).getDefiningOp<ConcatOp>();
   if (!concat || !concat->hasOneUse() || concat.getAxis() != 3)
     return;
@@ -38,6 +38,7 @@ void splitPool(Operation *pool, int64_t columns, SmallVectorImpl<MaxPoolOp> &par
     if (!input.getDefiningOp() || !input.hasOneUse() ||
         (input != concat.getInputs().back() && shapeOf(input)[concat.getAxis()] % columns))
       return;
+  recorder.add("pool-of-concat", nodeNames(pool->getLoc()));
   OpBuilder builder(pool);
   SmallVector<Value> pooled;
   for (Value input : concat.getInputs()) {
@@ -113,7 +114,8 @@ bool isBetterSeparate(MaxPoolOp pool, int64_t lanes) {
 }
 
 /// `pool` becomes two: the one that is returned, of columns of windows, `width` of them, and behind it one along the row.
-MaxPoolOp separate(MaxPoolOp pool, int64_t width) {
+MaxPoolOp separate(MaxPoolOp pool, int64_t width, const RuleRecorder &recorder) {
+  recorder.add("pool-of-columns", nodeNames(pool.getLoc()));
   ArrayRef<int64_t> kernel = pool.getKernel(), strides = pool.getStrides(), pads = pool.getPads();
   OpBuilder builder(pool);
   SmallVector<int64_t> shape(shapeOf(pool));
@@ -212,7 +214,7 @@ Maxima maximaOf(MaxPoolOp pool, Operation *convolution, const Machine &machine, 
 
 /// max_pool(f(conv(x))), nothing else reading what lies between: f(max_pool(conv(x))), for an f that never falls; or the same for a pool of
 /// the columns of windows, in front of one along the row. Whether it is one of these now.
-bool joinConvolution(MaxPoolOp pool, const Machine &machine) {
+bool joinConvolution(MaxPoolOp pool, const Machine &machine, const RuleRecorder &recorder) {
   auto inputOf = [](Operation *op) {
     auto input = llvm::find_if(op->getOperands(), [](Value operand) { return !constantOf(operand); });
     return input == op->operand_end() ? Value() : *input;
@@ -234,7 +236,7 @@ bool joinConvolution(MaxPoolOp pool, const Machine &machine) {
     if (Value x = risesWith(op, most); !x || x != inputOf(op) || shapeOf(x) != shapeOf(op->getResult(0)))
       return false;
   if (maxima == Maxima::Columns) {
-    pool = separate(pool, width);
+    pool = separate(pool, width, recorder);
     SmallVector<int64_t> sums(shapeOf(conv->getResult(0)));
     llvm::TypeSwitch<Operation *>(conv).Case<ConvOp, ConvIntegerOp>([&](auto op) {
       SmallVector<int64_t> pads(op.getPads());
@@ -244,6 +246,7 @@ bool joinConvolution(MaxPoolOp pool, const Machine &machine) {
     sums[2] = width;
     conv->getResult(0).setType(RankedTensorType::get(sums, elementOf(conv->getResult(0))));
   }
+  recorder.add("pool-of-sums", nodeNames(pool.getLoc()));
   OpBuilder builder(pool);
   SmallVector<int64_t> shape(shapeOf(pool));
   Value value = cloneOn(builder, pool, pool.getX(), conv->getResult(0), shape);
@@ -260,6 +263,9 @@ bool joinConvolution(MaxPoolOp pool, const Machine &machine) {
 
 struct MovePoolsPass : impl::MovePoolsPassBase<MovePoolsPass> {
   using MovePoolsPassBase::MovePoolsPassBase;
+  MovePoolsPass(const MovePoolsPassOptions &options, RuleRecorder recorder)
+      : MovePoolsPassBase(options), recorder(std::move(recorder)) {}
+
   void runOnOperation() override {
     SmallVector<MaxPoolOp> pools;
     SmallVector<Operation *> all;
@@ -272,17 +278,25 @@ struct MovePoolsPass : impl::MovePoolsPassBase<MovePoolsPass> {
     for (Operation *op : all) {
       const size_t count = pools.size();
       auto pool = dyn_cast<MaxPoolOp>(op);
-      splitPool(op, columns, pools);
+      splitPool(op, columns, pools, recorder);
       if (pool && pools.size() == count)
         pools.push_back(pool);
     }
+    const Machine machine{rows, columns, sums, scratchpad, dramBytes, array == "bf16" ? 2 : 4, packsPixels, finiteMath};
     for (MaxPoolOp pool : pools)
-      if (!joinConvolution(pool,
-                           {rows, columns, sums, scratchpad, dramBytes, array == "bf16" ? 2 : 4, packsPixels, finiteMath}) &&
-          packsPixels && isBetterSeparate(pool, columns))
-        separate(pool, shapeOf(pool.getX())[2]);
+      if (!joinConvolution(pool, machine, recorder) && packsPixels && isBetterSeparate(pool, columns))
+        separate(pool, shapeOf(pool.getX())[2], recorder);
+    recorder.finish();
   }
+
+private:
+  RuleRecorder recorder;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createMovePoolsPass(const MovePoolsPassOptions &options, const RuleRecorder &recorder) {
+  return std::make_unique<MovePoolsPass>(options, recorder);
+}
+
 } // namespace tw::graph

@@ -29,7 +29,17 @@ struct KernelRequest {
 std::unique_ptr<mlir::Pass> createPartitionKernelsPass(const KernelTargets &targets, const KernelRequest &request = {});
 
 /// graph-apply-rules: the rules that `math` and `options` allow, by their cost on `machine`.
-std::unique_ptr<mlir::Pass> createApplyRulesPass(Math math, RuleOptions options, const ArrayMachine &machine);
+std::unique_ptr<mlir::Pass> createApplyRulesPass(Math math, RuleOptions options, const ArrayMachine &machine,
+                                                 const RuleRecorder &recorder);
+
+/// Passes with rules of their own, which they write down.
+std::unique_ptr<mlir::Pass> createFoldConstantsPass(const FoldConstantsPassOptions &options, const RuleRecorder &recorder);
+std::unique_ptr<mlir::Pass> createFuseLayerNormPass(const RuleRecorder &recorder);
+std::unique_ptr<mlir::Pass> createConvertQdqPass(const ConvertQdqPassOptions &options, const RuleRecorder &recorder);
+std::unique_ptr<mlir::Pass> createDecomposeOpsPass(const DecomposeOpsPassOptions &options, const RuleRecorder &recorder);
+std::unique_ptr<mlir::Pass> createSwapOperandsPass(const SwapOperandsPassOptions &options, const RuleRecorder &recorder);
+std::unique_ptr<mlir::Pass> createSplitReductionsPass(const SplitReductionsPassOptions &options, const RuleRecorder &recorder);
+std::unique_ptr<mlir::Pass> createMovePoolsPass(const MovePoolsPassOptions &options, const RuleRecorder &recorder);
 
 /// Makes every pass of this folder known by its flag.
 void registerGraphTransformPasses();

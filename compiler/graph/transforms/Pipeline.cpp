@@ -20,20 +20,21 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
     pass.columns = machine->columns;
     pass.dramBytes = machine->dramBytes;
   };
+  const RuleRecorder recorder(options.rules.report);
   FoldConstantsPassOptions fold, keep;
   fold.maxConstantBytes = keep.maxConstantBytes = options.maxConstantBytes;
   keep.keepQuantized = integer;
-  manager.addPass(createFoldConstantsPass(keep));
+  manager.addPass(createFoldConstantsPass(keep, recorder)); // later ones see what passes have made
   manager.addPass(createCSEPass());
-  manager.addPass(createFuseLayerNormPass());
-  manager.addPass(createApplyRulesPass(options.math, options.rules, machine ? *machine : ArrayMachine()));
+  manager.addPass(createFuseLayerNormPass(recorder));
+  manager.addPass(createApplyRulesPass(options.math, options.rules, machine ? *machine : ArrayMachine(), recorder));
   DecomposeOpsPassOptions beforeLayout;
   beforeLayout.keepAxes = true;
-  manager.addPass(createDecomposeOpsPass(beforeLayout));
+  manager.addPass(createDecomposeOpsPass(beforeLayout, recorder));
   if (integer) {
     ConvertQdqPassOptions qdq;
     qdq.exact = options.math == Math::Strict;
-    manager.addPass(createConvertQdqPass(qdq));
+    manager.addPass(createConvertQdqPass(qdq, recorder));
   }
   manager.addPass(createFoldConstantsPass(fold));
   ConvertLayoutPassOptions layout;
@@ -50,9 +51,9 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
     SwapOperandsPassOptions swap;
     describeArray(swap);
     swap.preloadCycles = machine->preloadCycles;
-    manager.addPass(createSwapOperandsPass(swap));
+    manager.addPass(createSwapOperandsPass(swap, recorder));
   }
-  manager.addPass(createDecomposeOpsPass());
+  manager.addPass(createDecomposeOpsPass({}, recorder));
   manager.addPass(createFoldConstantsPass(fold));
   manager.addPass(createCSEPass());
   if (machine) {
@@ -61,14 +62,14 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
     split.columns = machine->columns;
     split.scratchpad = machine->scratchpad;
     split.overlaps = options.packsPixels;
-    manager.addPass(createSplitReductionsPass(split));
+    manager.addPass(createSplitReductionsPass(split, recorder));
     MovePoolsPassOptions move;
     describeArray(move);
     move.sums = machine->sums;
     move.scratchpad = machine->scratchpad;
     move.packsPixels = options.packsPixels;
     move.finiteMath = options.math >= Math::Finite;
-    manager.addPass(createMovePoolsPass(move));
+    manager.addPass(createMovePoolsPass(move, recorder));
   }
   manager.addPass(createPartitionKernelsPass(options.targets,
                                              {options.kernelsBeginAt, options.kernelsBeginAtPlace, options.explainsKernels}));

@@ -8,12 +8,29 @@ using namespace mlir;
 
 namespace tw::graph {
 
-LogicalResult rewriteToEnd(Operation *root, RewritePatternSet patterns) {
+namespace {
+struct RecordingListener : RewriterBase::Listener {
+  explicit RecordingListener(const RuleRecorder &recorder) : recorder(recorder) {}
+  void notifyPatternBegin(const Pattern &, Operation *op) override { rootLoc = op->getLoc(); }
+  void notifyPatternEnd(const Pattern &pattern, LogicalResult status) override {
+    if (succeeded(status))
+      for (StringRef rule : pattern.getDebugLabels())
+        recorder.add(rule.str(), nodeNames(*rootLoc));
+  }
+
+  const RuleRecorder &recorder;
+  std::optional<Location> rootLoc;
+};
+} // namespace
+
+LogicalResult rewriteToEnd(Operation *root, RewritePatternSet patterns, const RuleRecorder &recorder) {
   int64_t ops = 0;
   root->walk([&](Operation *) { ++ops; });
   GreedyRewriteConfig config;
   config.maxIterations = GreedyRewriteConfig::kNoLimit;
   config.maxNumRewrites = 1000 + 1000 * ops;
+  RecordingListener listener(recorder);
+  config.listener = &listener;
   if (succeeded(applyPatternsAndFoldGreedily(root, std::move(patterns), config)))
     return success();
   return root->emitError() << "internal: " << config.maxNumRewrites << " rewrites of " << ops << " ops led to no end";

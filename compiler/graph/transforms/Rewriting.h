@@ -5,6 +5,7 @@
 #define COMPILER_GRAPH_TRANSFORMS_REWRITING_H
 
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/transforms/Rules.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Location.h"
 #include "mlir/IR/PatternMatch.h"
@@ -18,8 +19,10 @@ inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return tensorOf(valu
 inline mlir::Type elementOf(mlir::Value value) { return tensorOf(value).getElementType(); }
 inline bool isEightBit(mlir::Type type) { return type.isInteger(8); }
 
-/// Applies the patterns until none matches. Patterns that keep undoing each other are an error, not a hang.
-llvm::LogicalResult rewriteToEnd(mlir::Operation *root, mlir::RewritePatternSet patterns);
+/// Applies the patterns until none matches. Patterns that keep undoing each other are an error, not a hang. `recorder`: gets the rewrites of
+/// patterns whose debug label is the name of a rule.
+llvm::LogicalResult rewriteToEnd(mlir::Operation *root, mlir::RewritePatternSet patterns,
+                                 const RuleRecorder &recorder = RuleRecorder());
 
 /// The location of an op that stands for all of `ops`: their ONNX node names stay.
 mlir::Location fuseLocations(llvm::ArrayRef<mlir::Operation *> ops);

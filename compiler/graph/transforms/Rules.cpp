@@ -111,23 +111,6 @@ SmallVector<int64_t> throughTranspose(ArrayRef<int64_t> axes, ArrayRef<int64_t> 
   return dims;
 }
 
-/// The axes of a reduction over `first` and then, of its result, over `second`; `keep`: the result has the first ones as dims of 1.
-SmallVector<int64_t> mergedAxes(ArrayRef<int64_t> first, ArrayRef<int64_t> second, BoolAttr keep) {
-  SmallVector<int64_t> axes(first);
-  int64_t dim = 0, left = 0; // the dim of x, and how many before it are no axes of the first reduction
-  for (int64_t axis : second) {
-    if (!keep.getValue()) {
-      while (llvm::is_contained(first, dim) || left < axis)
-        left += !llvm::is_contained(first, dim++);
-      axis = dim;
-    }
-    if (!llvm::is_contained(axes, axis))
-      axes.push_back(axis);
-  }
-  llvm::sort(axes);
-  return axes;
-}
-
 /// Whether the reduction of `x` over `axes` has the shape of reduction `y`: dims of 1 that stay may lie elsewhere.
 bool reducesTo(Value x, ArrayRef<int64_t> axes, Value y) {
   const bool keeps = y.getDefiningOp<ReduceOp>().getKeepdims();
@@ -136,11 +119,6 @@ bool reducesTo(Value x, ArrayRef<int64_t> axes, Value y) {
 
 FloatAttr largerOf(FloatAttr a, FloatAttr b) { return FloatAttr::get(a.getType(), llvm::maximum(a.getValue(), b.getValue())); }
 FloatAttr smallerOf(FloatAttr a, FloatAttr b) { return FloatAttr::get(a.getType(), llvm::minimum(a.getValue(), b.getValue())); }
-
-/// A tensor of no dims and of the element type of `like`.
-Value numberLike(OpBuilder &builder, Location loc, Value like, float number) {
-  return builder.create<ConstantOp>(loc, makeFloats(RankedTensorType::get({}, elementOf(like)), {number}));
-}
 
 Value reciprocals(OpBuilder &builder, Location loc, Value constant) {
   std::vector<float> values = readFloats(constantOf(constant));
@@ -176,10 +154,17 @@ const Rule *findRule(const std::string &name) {
 }
 
 void addCleanupPatterns(RewritePatternSet &patterns) {
-  for (const Rule &rule : rules())
-    if (rule.isCleanup)
-      for (auto add : rule.patterns)
-        add(patterns);
+  for (const Rule &rule : rules()) {
+    if (!rule.isCleanup)
+      continue;
+    RewritePatternSet own(patterns.getContext());
+    for (auto add : rule.patterns)
+      add(own);
+    for (std::unique_ptr<RewritePattern> &pattern : own.getNativePatterns()) {
+      pattern->addDebugLabels(rule.name);
+      patterns.add(std::move(pattern));
+    }
+  }
 }
 
 bool RuleOptions::allows(const Rule &rule, Math math) const {
@@ -187,8 +172,23 @@ bool RuleOptions::allows(const Rule &rule, Math math) const {
     return rule.isRequired;
   if (size_t(rule.exactness) + 1 > size_t(set) || llvm::is_contained(disabled, rule.name))
     return false;
-  const Math least[] = {Math::Strict, Math::Reassociate, Math::Fast};
-  return rule.isImporterFold || math >= least[size_t(rule.exactness)];
+  return math >= rule.leastMath;
+}
+
+std::string RuleOptions::disable(const std::string &name) {
+  const Rule *rule = findRule(name);
+  if (!rule)
+    return "which is no rule; 'tilewright rules' lists them";
+  if (!rule->isOptional())
+    return "which is always applied; 'tilewright rules' says which are not";
+  disabled.push_back(name);
+  return "";
+}
+
+void RuleRecorder::add(const std::string &name, std::vector<std::string> nodes, std::optional<RuleEstimate> cycles) const {
+  const Rule *rule = findRule(name);
+  assert(rule && "a pattern with a label that is no rule");
+  log->firings.push_back({rule, std::move(nodes), cycles});
 }
 
 } // namespace tw::graph

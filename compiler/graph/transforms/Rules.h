@@ -10,6 +10,8 @@
 #include "compiler/graph/Math.h"
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +36,7 @@ struct Rule {
   const char *pass;    ///< the pass that does it for all ops at once, and always; empty: graph-apply-rules does
   bool isRequired;     ///< applied whatever it costs and whatever options say: no op later knows the source
   bool isCleanup;      ///< part of graph-fold-constants too, which always runs
-  bool isImporterFold; ///< every `--math` allows it: every importer does it
+  Math leastMath;      ///< the first `--math` that allows it
   std::vector<void (*)(mlir::RewritePatternSet &)> patterns;
 
   /// Whether options decide about it.
@@ -45,32 +47,60 @@ struct Rule {
 const std::vector<Rule> &rules();
 /// Null: there is no such rule.
 const Rule *findRule(const std::string &name);
-/// The patterns with Rule::isCleanup.
+/// The patterns with Rule::isCleanup, the names of their rules as debug labels.
 void addCleanupPatterns(mlir::RewritePatternSet &patterns);
 
 /// `--rules`: the classes that are applied, as far as `--math` allows.
 enum class RuleSet : uint8_t { None, BitExact, Real, All };
 constexpr const char *kRuleSetNames[] = {"none", "bit-exact", "real", "all"};
 
-/// A rewrite that graph-apply-rules did, to the ops of some ONNX nodes. Cycles are estimates for the ops around it, if no two engines overlap (RuleCost.h).
+/// Cycles for the ops around a rewrite, if no two engines overlap (RuleCost.h).
+struct RuleEstimate {
+  double before, after;
+};
+
+/// A rewrite, to the ops of some ONNX nodes.
 struct RuleFiring {
   const Rule *rule;
   std::vector<std::string> nodes;
-  double cyclesBefore, cyclesAfter;
+  std::optional<RuleEstimate> cycles; ///< of graph-apply-rules; other passes have none
 };
 
-/// What graph-apply-rules did to a network, in order.
+/// What rules did to a network, in order.
 struct RuleLog {
   std::vector<RuleFiring> firings;
-  bool isBudgetSpent = false; ///< there was more to do
+  bool isBudgetSpent = false; ///< graph-apply-rules had more to do
+};
+
+/// The log that the passes of a graph phase share: copies of a recorder write to one.
+class RuleRecorder {
+public:
+  using Report = std::function<void(const RuleLog &)>;
+  /// `report` may be null.
+  explicit RuleRecorder(Report report = nullptr) : report(std::move(report)) {}
+
+  /// A rewrite by the rule of this name. Precondition: there is one.
+  void add(const std::string &name, std::vector<std::string> nodes, std::optional<RuleEstimate> cycles = std::nullopt) const;
+  void setBudgetSpent() const { log->isBudgetSpent = true; }
+  /// At the end of a pass: reports all that was done so far.
+  void finish() const {
+    if (report)
+      report(*log);
+  }
+
+private:
+  std::shared_ptr<RuleLog> log = std::make_shared<RuleLog>();
+  Report report;
 };
 
 struct RuleOptions {
   RuleSet set = RuleSet::All;
-  std::vector<std::string> disabled;           ///< names of rules
-  std::function<void(const RuleLog &)> report; ///< called when the pass ends; may be null
+  std::vector<std::string> disabled; ///< names of rules
+  RuleRecorder::Report report;       ///< called when a pass with rules ends, with the log of all of them so far; may be null
 
   bool allows(const Rule &rule, Math math) const;
+  /// Switches the rule of this name off. Returns why that cannot be; empty: it is done.
+  std::string disable(const std::string &name);
 };
 
 } // namespace tw::graph

@@ -14,13 +14,14 @@ include "mlir/IR/PatternBase.td"
 // What a record says
 //===----------------------------------------------------------------------===//
 
-/// How much of the numbers a rule keeps: an enumerator of RuleClass in Rules.h.
-class RuleClass<string name> {
+/// How much of the numbers a rule keeps: an enumerator of RuleClass in Rules.h, and the one of Math from which it is applied.
+class RuleClass<string name, string math> {
   string enumerator = name;
+  string leastMath = math;
 }
-def BitExact : RuleClass<"BitExact">;       // every bit of every result
-def Real : RuleClass<"Real">;               // the value in real arithmetic; roundings differ
-def Approximate : RuleClass<"Approximate">; // the value up to a bound, which `meaning` states
+def BitExact : RuleClass<"BitExact", "Strict">;      // every bit of every result
+def Real : RuleClass<"Real", "Reassociate">;         // the value in real arithmetic; roundings differ
+def Approximate : RuleClass<"Approximate", "Fast">;  // the value up to a bound, which `meaning` states
 
 /// `name` is what --disable-rule takes, `meaning` the formula.
 class Rule<string name, RuleClass exactness, string meaning> {
@@ -31,8 +32,8 @@ class Rule<string name, RuleClass exactness, string meaning> {
   bit isRequired = 0;
   /// Also part of graph-fold-constants, which always runs.
   bit isCleanup = 0;
-  /// Every --math allows it: it is one of the folds that every importer makes.
-  bit isImporterFold = 0;
+  /// Another than that of the class: "Strict" of folds that every importer makes, and where ONNX leaves the order of sums open.
+  string leastMath = exactness.leastMath;
 }
 
 /// Source and result as DRR patterns.
@@ -44,8 +45,10 @@ class CodeRule<string name, RuleClass exactness, string meaning, string function
   string functionName = function;
 }
 
-/// The pass that does it for all ops at once, and always: --rules and --disable-rule say nothing about it.
-class PassRule<string name, string meaning, string pass> : Rule<name, BitExact, meaning> {
+/// A pass does it, for all ops at once or where its own estimate says so: --rules and --disable-rule say nothing about it. Patterns of the
+/// pass have the name of the rule as their debug label.
+class PassRule<string name, RuleClass exactness, string meaning, string pass> : Rule<name, exactness, meaning> {
+  let leastMath = "Strict";
   string passName = pass;
 }
 
@@ -56,7 +59,6 @@ class PassRule<string name, string meaning, string pass> : Rule<name, BitExact, 
 def OneUse : Constraint<CPred<"$0.hasOneUse()">, "one reader">;
 def SameType : Constraint<CPred<"$0.getType() == $1.getType()">, "one type">;
 def SameRank : Constraint<CPred<"shapeOf($0).size() == shapeOf($1).size()">, "one rank">;
-def SameAttribute : Constraint<CPred<"$0 == $1">, "one attribute">;
 def OfFloats : Constraint<CPred<"::llvm::isa<::mlir::FloatType>(elementOf($0))">, "floats">;
 def OfIntegers : Constraint<CPred<"::llvm::isa<::mlir::IntegerType>(elementOf($0))">, "integers">;
 def OneElement : Constraint<CPred<"tensorOf($0).getNumElements() == 1">, "one number">;
@@ -80,12 +82,10 @@ def HasPositive : Constraint<CPred<"$0.getValue().isZero() || !$0.getValue().isN
 /// Attributes.
 def Composed : NativeCodeCall<"$_builder.getDenseI64ArrayAttr(composed($0, $1))">;
 def ThroughTranspose : NativeCodeCall<"$_builder.getDenseI64ArrayAttr(throughTranspose($0, $1))">;
-def MergedAxes : NativeCodeCall<"$_builder.getDenseI64ArrayAttr(mergedAxes($0, $1, $2))">;
 def Larger : NativeCodeCall<"largerOf($0, $1)">;
 def Smaller : NativeCodeCall<"smallerOf($0, $1)">;
 def NotNegative : NativeCodeCall<"largerOf($0, $_builder.getF32FloatAttr(0))">;
 /// Values.
-def One : NativeCodeCall<"numberLike($_builder, $_loc, $0, 1)">;
 def Reciprocals : NativeCodeCall<"reciprocals($_builder, $_loc, $0)">;
 def AsScalar : NativeCodeCall<"createReshape($_builder, $_loc, $0, {})">;
 /// Types.
@@ -98,13 +98,57 @@ def WithElement : NativeCodeCall<"tensorOf($0).clone(elementOf($1))">;
 // Always
 //===----------------------------------------------------------------------===//
 
-def ConstantFolding : PassRule<"constant-folding", "f(constants) -> a constant", "graph-fold-constants">;
-def CommonSubexpressions : PassRule<"common-subexpressions", "f(A), f(A) -> f(A)", "cse">;
-def DeadCode : PassRule<"dead-code", "f(A) that nobody reads -> nothing", "cse">;
+def ConstantFolding : PassRule<"constant-folding", BitExact, "f(constants) -> a constant", "graph-fold-constants">;
+def CommonSubexpressions : PassRule<"common-subexpressions", BitExact, "f(A), f(A) -> f(A)", "cse">;
+def DeadCode : PassRule<"dead-code", BitExact, "f(A) that nobody reads -> nothing", "cse">;
 
 def BatchNormToScale : CodeRule<"batch-norm-to-scale", Real, "BatchNorm(A) -> A*c + d", "addBatchNormToScale"> {
   let isRequired = 1;
 }
+
+//===----------------------------------------------------------------------===//
+// Passes: one op for several
+//===----------------------------------------------------------------------===//
+
+def LayerNorm : PassRule<"layer-norm", Real, "(A - mean(A)) / Sqrt(mean((A - mean(A))^2) + e) -> LayerNorm(A)", "graph-fuse-layer-norm">;
+def ProductOfRepeated : PassRule<"product-of-repeated", BitExact, "A x B, B repeated -> A x B, the rows of A in groups", "graph-decompose-ops">;
+def SwappedOperands : PassRule<"swapped-operands", Real, "A x w -> (w^T x A^T)^T, A of one row", "graph-swap-operands">;
+
+//===----------------------------------------------------------------------===//
+// Passes: pools where they cost least
+//===----------------------------------------------------------------------===//
+
+def PoolOfConcat : PassRule<"pool-of-concat", BitExact, "Pool([A B]) -> [Pool(A) Pool(B)], along channels", "graph-move-pools">;
+def PoolOfSums : PassRule<"pool-of-sums", BitExact, "MaxPool(f(Conv(A))) -> f(MaxPool(Conv(A))), f = a bias, Relu, Clip or a quantisation",
+                          "graph-move-pools">;
+def PoolOfColumns : PassRule<"pool-of-columns", BitExact, "MaxPool(A) -> MaxPool(MaxPool(A)), of columns and then along the row", "graph-move-pools">;
+
+//===----------------------------------------------------------------------===//
+// Passes: what no scratchpad holds
+//===----------------------------------------------------------------------===//
+
+def MaximumInParts : PassRule<"maximum-in-parts", BitExact, "MaxPool(A) -> MaxPool(MaxPool(A)), of parts of the window; ReduceMax too",
+                              "graph-split-reductions">;
+def SumInParts : PassRule<"sum-in-parts", Real, "ReduceSum(A) -> ReduceSum(ReduceSum(A)), of parts; ReduceMean and AveragePool too",
+                          "graph-split-reductions">;
+def SoftmaxInParts : PassRule<"softmax-in-parts", Real, "Softmax(A) -> Exp(A - max(A)) / sum(Exp(A - max(A)))", "graph-split-reductions">;
+
+//===----------------------------------------------------------------------===//
+// Passes: quantised networks, Q for QuantizeLinear and DQ for DequantizeLinear
+//===----------------------------------------------------------------------===//
+
+def IntegerProduct : PassRule<"integer-product", Real, "Conv(DQ(A), DQ(w)) -> DQ(ConvInteger(A, w)); MatMul too", "graph-convert-qdq">;
+def IntegerBias : PassRule<"integer-bias", Real, "DQ(A) + b -> DQ(A + b/s), s the scale and b/s whole", "graph-convert-qdq">;
+def ToRequantize : PassRule<"requantize", Real, "Q(DQ(A + b)) -> Requantize(A, b), A of 32 bits", "graph-convert-qdq"> {
+  let leastMath = "Exact";
+}
+def IntegerMean : PassRule<"integer-mean", Real, "Q(GlobalAveragePool(DQ(A))) -> QLinearGlobalAveragePool(A)", "graph-convert-qdq">;
+def QuantizeBeforeActivation : PassRule<"quantize-before-activation", BitExact, "Q(Clip(A, a, b)) -> Clip(Q(A), Q(a), Q(b)); Relu is Clip(A, 0, inf)",
+                                        "graph-convert-qdq">;
+def QuantizeBeforeMove : PassRule<"quantize-before-move", BitExact, "Q([A B]) -> [Q(A) Q(B)]; Q(DQ(A) repeated) -> A repeated", "graph-convert-qdq">;
+def QuantizeOfDequantize : PassRule<"quantize-of-dequantize", BitExact, "Q(DQ(A)) -> A, with one scale and zero point", "graph-convert-qdq">;
+def MoveBeforeDequantize : PassRule<"move-before-dequantize", BitExact,
+                                    "f(DQ(A)) -> DQ(f(A)), f = MaxPool, Reshape, Transpose, Slice, Pad or Concat", "graph-convert-qdq">;
 
 //===----------------------------------------------------------------------===//
 // Bit for bit: data movement
@@ -144,10 +188,7 @@ def MaxOfRelu : PatternRule<"relu-out-of-max", BitExact, "ReduceMax(Relu(A)) -> 
                             (Graph_ReduceOp:$y (Graph_ReluOp:$relu $a), $kind, $axes, $keep),
                             (Graph_ReluOp (Graph_ReduceOp $a, $kind, $axes, $keep, (returnType (SameTypeAs $y)))),
                             [(IsKind<"max"> $kind), (OneUse $relu)]>;
-def MaxOfMax : PatternRule<"max-of-max", BitExact, "ReduceMax(ReduceMax(A)) -> ReduceMax(A)",
-                           (Graph_ReduceOp (Graph_ReduceOp:$inner $a, $kind, $first, $keep), $last, $second, $keepToo),
-                           (Graph_ReduceOp $a, $kind, (MergedAxes $first, $second, $keep), $keep),
-                           [(IsKind<"max"> $kind), (SameAttribute $kind, $last), (SameAttribute $keep, $keepToo), (OneUse $inner)]>;
+def MaxOfMax : CodeRule<"max-of-max", BitExact, "ReduceMax(ReduceMax(A)) -> ReduceMax(A)", "addMaxOfMax">;
 
 //===----------------------------------------------------------------------===//
 // Bit for bit: element by element
@@ -221,10 +262,10 @@ foreach i = [0, 1] in {
 }
 def ShiftOutOfSum : CodeRule<"shift-out-of-sum", BitExact, "ReduceSum(BitShift(A)) -> BitShift(ReduceSum(A)), to the left by one number",
                              "addShiftOutOfSum">;
-def SumOfSum : PatternRule<"sum-of-sum", Real, "ReduceSum(ReduceSum(A)) -> ReduceSum(A); ReduceMean too",
-                           (Graph_ReduceOp (Graph_ReduceOp:$inner $a, $kind, $first, $keep), $last, $second, $keepToo),
-                           (Graph_ReduceOp $a, $kind, (MergedAxes $first, $second, $keep), $keep),
-                           [(OfFloats $a), (IsLinearKind $kind), (SameAttribute $kind, $last), (SameAttribute $keep, $keepToo), (OneUse $inner)]>;
+def SumOfSum : CodeRule<"sum-of-sum", Real, "ReduceSum(ReduceSum(A)) -> ReduceSum(A); ReduceMean too", "addSumOfSum"> {
+  let leastMath = "Strict";
+}
+def SumOfIntegerSum : CodeRule<"sum-of-integer-sum", BitExact, "ReduceSum(ReduceSum(A)) -> ReduceSum(A), integers", "addSumOfIntegerSum">;
 def SumOfTranspose : PatternRule<"sum-of-transpose", Real, "ReduceSum(A^p) -> ReduceSum(A) over the dims before p; ReduceMean too",
                                  (Graph_ReduceOp:$y (Graph_TransposeOp $a, $p), $kind, $axes, $keep),
                                  (Graph_ReduceOp $a, $kind, (ThroughTranspose $axes, $p), $keep),
@@ -239,10 +280,9 @@ defvar kReciprocals = [(Graph_DivOp:$left $one, $a), (Graph_DivOp:$right $oneToo
 foreach i = [1, 2] in {
   foreach j = [0, 1] in
     def ReciprocalProduct#i#j
-        : PatternRule<"reciprocal-of-product", Real, "Recip(A)*Recip(A*B) -> Square(Recip(A))*Recip(B)",
+        : PatternRule<"reciprocal-of-product", Real, "Recip(A)*Recip(A*B) -> Square(Recip(A))/B",
                       !if(j, (Graph_MulOp kReciprocals[i], kReciprocals[0]), (Graph_MulOp kReciprocals[0], kReciprocals[i])),
-                      (Graph_MulOp (Graph_MulOp $left, $left, (returnType (SameTypeAs $left))),
-                                   (Graph_DivOp (One $b), $b, (returnType (SameTypeAs $b)))),
+                      (Graph_DivOp (Graph_MulOp $left, $left, (returnType (SameTypeAs $left))), $b),
                       [(OfFloats $a), (IsNumber<"1"> $one), (IsNumber<"1"> $oneToo), (SameType $left, $a), (SameType $right, $product),
                        (OneUse $right), (OneUse $product)]>;
 }
@@ -263,7 +303,7 @@ def RootOfSquare : PatternRule<"root-of-square", Real, "Sqrt(A*A) -> Abs(A)", (G
 //===----------------------------------------------------------------------===//
 
 def BatchNormIntoConv : CodeRule<"batch-norm-into-conv", Real, "BatchNorm(Conv(A, w, b)) -> Conv(A, w*c, b*c + d)", "addBatchNormIntoConv"> {
-  let isImporterFold = 1;
+  let leastMath = "Strict";
 }
 def ScaleIntoConv : CodeRule<"scale-into-conv", Real, "Conv(A, w, b)*c -> Conv(A, w*c, b*c), c of channels", "addScaleIntoConv">;
 def BiasIntoConv : CodeRule<"bias-into-conv", Real, "Conv(A, w, b) + c -> Conv(A, w, b + c), c of channels", "addBiasIntoConv">;
@@ -279,6 +319,9 @@ def ProductOfTransposes : PatternRule<"product-of-transposes", Real, "A^T x B^T 
                                       (Graph_TransposeOp (Graph_MatmulOp $b, $a, (returnType (ProductType $b, $a))), $p),
                                       [(SwapsLastTwo $p), (SwapsLastTwo $q), (SameRank $a, $b), (OneUse $left), (OneUse $right)]>;
 def ProductChain : CodeRule<"product-chain", Real, "(A x B) x C <-> A x (B x C), whichever has fewer multiplications", "addProductChain">;
+def ChainWithBias : CodeRule<"product-chain-with-bias", Real,
+                             "(A x v + b) x w -> A x (v x w) + b x w, where that has fewer multiplications, v, b and w constants",
+                             "addProductChainWithBias">;
 def ParallelProducts : CodeRule<"parallel-products", BitExact, "A x B, A x C -> slices of A x [B C], B and C constants", "addParallelProducts">;
 def ParallelConvs : CodeRule<"parallel-convolutions", BitExact, "Conv(A, v), Conv(A, w) -> slices of Conv(A, [v w]), 1x1 and constant weights",
                              "addParallelConvolutions">;

@@ -148,12 +148,15 @@ private:
 
 /// reduce over dim 1 of [outer, reduced] or [outer, reduced, inner], as graph-decompose-ops leaves it.
 struct SplitReduce : OpRewritePattern<ReduceOp> {
-  SplitReduce(MLIRContext *context, const Machine &machine) : OpRewritePattern(context), machine(machine) {}
+  SplitReduce(MLIRContext *context, const Machine &machine, bool ofMaxima)
+      : OpRewritePattern(context), machine(machine), ofMaxima(ofMaxima) {}
 
   LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const override {
     ArrayRef<int64_t> x = shapeOf(op.getX());
     if (op.getKeepdims() || op.getAxes() != ArrayRef<int64_t>{1} || (x.size() != 2 && x.size() != 3))
       return failure();
+    if ((op.getKind() == "max") != ofMaxima || (op.getKind() == "mean" && !isa<FloatType>(elementOf(op))))
+      return failure(); // means of integers are rounded
     const int64_t size = machine.bytesOf(elementOf(op)) * (x.size() == 3 ? machine.columns : 1);
     if (machine.holds(x[1] * size))
       return failure();
@@ -175,6 +178,7 @@ struct SplitReduce : OpRewritePattern<ReduceOp> {
 
 private:
   const Machine &machine;
+  const bool ofMaxima;
 };
 
 /// softmax along the last dim: its definition, op by op.
@@ -184,7 +188,7 @@ struct SplitSoftmax : OpRewritePattern<SoftmaxOp> {
   LogicalResult matchAndRewrite(SoftmaxOp op, PatternRewriter &rewriter) const override {
     ArrayRef<int64_t> shape = shapeOf(op);
     const int64_t rank = int64_t(shape.size());
-    if (op.getAxis() != rank - 1)
+    if (int64_t(op.getAxis()) != rank - 1)
       return failure();
     // A row of x, one of exponentials in 32 bits, and one of results, which takes the place of x where it must.
     const int64_t columns = shape.back(), size = machine.bytesOf(elementOf(op));
@@ -212,14 +216,30 @@ private:
 
 struct SplitReductionsPass : impl::SplitReductionsPassBase<SplitReductionsPass> {
   using SplitReductionsPassBase::SplitReductionsPassBase;
+  SplitReductionsPass(const SplitReductionsPassOptions &options, RuleRecorder recorder)
+      : SplitReductionsPassBase(options), recorder(std::move(recorder)) {}
+
   void runOnOperation() override {
     const Machine machine{columns, scratchpad, array == "bf16", overlaps};
     RewritePatternSet patterns(&getContext());
-    patterns.add<SplitPool<MaxPoolOp>, SplitPool<AveragePoolOp>, SplitReduce, SplitSoftmax>(&getContext(), machine);
-    if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
+    patterns.addWithLabel<SplitPool<MaxPoolOp>>({"maximum-in-parts"}, &getContext(), machine);
+    patterns.addWithLabel<SplitReduce>({"maximum-in-parts"}, &getContext(), machine, /*ofMaxima=*/true);
+    patterns.addWithLabel<SplitPool<AveragePoolOp>>({"sum-in-parts"}, &getContext(), machine);
+    patterns.addWithLabel<SplitReduce>({"sum-in-parts"}, &getContext(), machine, /*ofMaxima=*/false);
+    patterns.addWithLabel<SplitSoftmax>({"softmax-in-parts"}, &getContext(), machine);
+    if (failed(rewriteToEnd(getOperation(), std::move(patterns), recorder)))
       signalPassFailure();
+    recorder.finish();
   }
+
+private:
+  RuleRecorder recorder;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createSplitReductionsPass(const SplitReductionsPassOptions &options, const RuleRecorder &recorder) {
+  return std::make_unique<SplitReductionsPass>(options, recorder);
+}
+
 } // namespace tw::graph

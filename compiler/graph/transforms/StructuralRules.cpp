@@ -8,6 +8,7 @@
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Rewriting.h"
 #include "compiler/graph/transforms/Rules.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
 #include <numeric>
 
@@ -23,6 +24,34 @@ namespace {
 //===----------------------------------------------------------------------===//
 // Pools and reductions
 //===----------------------------------------------------------------------===//
+
+/// A reduction of what a reduction of its kind alone makes: one over the axes of both.
+struct ReductionOfReduction : OpRewritePattern<ReduceOp> {
+  using Predicate = bool (*)(StringRef kind, Type element);
+  ReductionOfReduction(MLIRContext *context, Predicate isMerged) : OpRewritePattern(context), isMerged(isMerged) {}
+
+  LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getX().getDefiningOp<ReduceOp>();
+    if (!inner || !inner->hasOneUse() || inner.getKind() != op.getKind() || !isMerged(op.getKind(), elementOf(op)))
+      return failure();
+    SmallVector<int64_t> axes(inner.getAxes()), left; // dims of x that are those of the inner result
+    for (int64_t dim = 0; dim < int64_t(shapeOf(inner.getX()).size()); ++dim)
+      if (inner.getKeepdims() || !llvm::is_contained(inner.getAxes(), dim))
+        left.push_back(dim);
+    for (int64_t axis : op.getAxes())
+      if (!llvm::is_contained(axes, left[size_t(axis)]))
+        axes.push_back(left[size_t(axis)]);
+    llvm::sort(axes);
+    Location loc = fuseLocations({inner, op});
+    const auto shape = llvm::cantFail(reduceShape(shapeOf(inner.getX()), axes, op.getKeepdims()));
+    Value y = rewriter.create<ReduceOp>(loc, tensorOf(op).clone(shape), inner.getX(), op.getKind(), axes, op.getKeepdims());
+    rewriter.replaceOp(op, createReshape(rewriter, loc, y, shapeOf(op))); // one keeps dims of 1, the other does not
+    return success();
+  }
+
+private:
+  Predicate isMerged;
+};
 
 /// max_pool(transpose(x)) -> transpose(max_pool(x)): a pool tells its batch from its channels in nothing.
 struct PoolOfTranspose : OpRewritePattern<MaxPoolOp> {
@@ -88,6 +117,29 @@ struct ShiftOutOfSum : OpRewritePattern<ReduceOp> {
     Value sum = rewriter.create<ReduceOp>(loc, op.getType(), shift.getX()[0], op.getKind(), op.getAxes(), op.getKeepdims());
     Value bits = createReshape(rewriter, loc, shift.getX()[1], {});
     rewriter.replaceOpWithNewOp<ElementwiseOp>(op, op.getType(), shift.getFunctionAttr(), ValueRange{sum, bits})->setLoc(loc);
+    return success();
+  }
+};
+
+/// The same of ONNX ReduceSum of types that are a graph.fallback, as all are that ONNX shifts.
+struct ShiftOutOfFallbackSum : OpRewritePattern<FallbackOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(FallbackOp op, PatternRewriter &rewriter) const override {
+    if (op.getOnnxOp() != "ReduceSum" || !op.getDomain().empty() || op.getInputs().empty() || op.getNumResults() != 1)
+      return failure();
+    auto shift = op.getInputs()[0].getDefiningOp<ElementwiseOp>();
+    if (!shift || !shift->hasOneUse() || shift.getFunction() != Function::ShiftLeft ||
+        shift.getX()[0].getType() != shift.getType() || tensorOf(shift.getX()[1]).getNumElements() != 1)
+      return failure();
+    Location loc = fuseLocations({shift, op});
+    IRMapping mapping;
+    mapping.map(op.getInputs()[0], shift.getX()[0]);
+    Operation *sum = rewriter.clone(*op, mapping);
+    Value bits = createReshape(rewriter, loc, shift.getX()[1], {});
+    rewriter
+        .replaceOpWithNewOp<ElementwiseOp>(op, op.getResult(0).getType(), shift.getFunctionAttr(),
+                                           ValueRange{sum->getResult(0), bits})
+        ->setLoc(loc);
     return success();
   }
 };
@@ -162,9 +214,8 @@ struct ProductChain : OpRewritePattern<MatmulOp> {
   }
 
 private:
-  /// Multiplications of x x y at run time. Folding gives up on products that are too large.
+  /// Multiplications of x x y at run time.
   static int64_t costOf(Value x, Value y, int64_t macs) {
-    constexpr int64_t kMostFolded = int64_t(1) << 28;
     return constantOf(x) && constantOf(y) && macs <= kMostFolded ? 0 : macs;
   }
 };
@@ -335,9 +386,22 @@ private:
 
 } // namespace
 
+void addMaxOfMax(RewritePatternSet &patterns) {
+  patterns.add<ReductionOfReduction>(patterns.getContext(), [](StringRef kind, Type) { return kind == "max"; });
+}
+void addSumOfSum(RewritePatternSet &patterns) {
+  patterns.add<ReductionOfReduction>(patterns.getContext(),
+                                     [](StringRef kind, Type element) { return kind != "max" && isa<FloatType>(element); });
+}
+void addSumOfIntegerSum(RewritePatternSet &patterns) { // a mean of integers is rounded in between
+  patterns.add<ReductionOfReduction>(patterns.getContext(),
+                                     [](StringRef kind, Type element) { return kind == "sum" && !isa<FloatType>(element); });
+}
 void addPoolOfTranspose(RewritePatternSet &patterns) { patterns.add<PoolOfTranspose>(patterns.getContext()); }
 void addPoolOfDequantize(RewritePatternSet &patterns) { patterns.add<PoolOfDequantize>(patterns.getContext()); }
-void addShiftOutOfSum(RewritePatternSet &patterns) { patterns.add<ShiftOutOfSum>(patterns.getContext()); }
+void addShiftOutOfSum(RewritePatternSet &patterns) {
+  patterns.add<ShiftOutOfSum, ShiftOutOfFallbackSum>(patterns.getContext());
+}
 void addProductReduction(RewritePatternSet &patterns) { patterns.add<ProductReduction>(patterns.getContext()); }
 void addProductChain(RewritePatternSet &patterns) { patterns.add<ProductChain>(patterns.getContext()); }
 void addParallelProducts(RewritePatternSet &patterns) { patterns.add<ParallelProducts>(patterns.getContext()); }

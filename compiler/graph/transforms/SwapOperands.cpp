@@ -53,6 +53,8 @@ void addBiasFirst(RequantizeOp op) {
 
 struct SwapOperandsPass : impl::SwapOperandsPassBase<SwapOperandsPass> {
   using SwapOperandsPassBase::SwapOperandsPassBase;
+  SwapOperandsPass(const SwapOperandsPassOptions &options, RuleRecorder recorder)
+      : SwapOperandsPassBase(options), recorder(std::move(recorder)) {}
 
   /// Whether a product of one row and [depth, width] takes less time with its operands swapped.
   bool pays(int64_t depth, int64_t width) const {
@@ -77,6 +79,7 @@ struct SwapOperandsPass : impl::SwapOperandsPassBase<SwapOperandsPass> {
       addBiasFirst(requantize);
     }
     const Location loc = op.getLoc();
+    recorder.add("swapped-operands", nodeNames(loc));
     OpBuilder builder(op);
     Value weights = createTranspose(builder, loc, op.getB(), {1, 0});
     Value x = createReshape(builder, loc, op.getA(), {a[1], 1});
@@ -113,8 +116,17 @@ struct SwapOperandsPass : impl::SwapOperandsPassBase<SwapOperandsPass> {
     });
     for (Operation *op : products)
       llvm::TypeSwitch<Operation *>(op).Case<MatmulOp, MatmulIntegerOp>([&](auto product) { swap(product); });
+    recorder.finish();
   }
+
+private:
+  RuleRecorder recorder;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createSwapOperandsPass(const SwapOperandsPassOptions &options, const RuleRecorder &recorder) {
+  return std::make_unique<SwapOperandsPass>(options, recorder);
+}
+
 } // namespace tw::graph

@@ -98,6 +98,11 @@ class Program:
         return self._core.text("isa")
 
     @property
+    def rules(self) -> list[dict[str, Any]]:
+        """What rewriting rules did, in order: dicts of rule, class, nodes, and estimated cycles before and after (docs/rules.md)."""
+        return [json.loads(line) for line in self._core.text("rules").splitlines()]
+
+    @property
     def image(self) -> bytes:
         """The bytes of a .twp file."""
         return self._core.image()
@@ -199,7 +204,8 @@ class Result:
 
 
 def compile(model: Model | str | os.PathLike[str], machine: Machine | str, *, schedule: str | os.PathLike[str] = "pipelined",
-            across: str = "all", priority: Optional[str] = None, math: str = "exact", search_budget: int = 64, search_jobs: int = 1,
+            across: str = "all", priority: Optional[str] = None, math: str = "exact", rules: str = "all",
+            disable_rules: Sequence[str] = (), search_budget: int = 64, search_jobs: int = 1,
             seed: int = 1, cache: str | os.PathLike[str] | None = None, shapes: Mapping[str, Sequence[int]] | None = None,
             targets: Sequence[str] = ()) -> Program:
     """Compiles a network for a machine.
@@ -212,6 +218,8 @@ def compile(model: Model | str | os.PathLike[str], machine: Machine | str, *, sc
         priority: which ready operation the list scheduler issues first: "program_order", "alap", "interleaved"; None: the compiler
             chooses.
         math: what may be changed of the network's numbers: "strict", "exact", "finite", "reassociate", "fast" (docs/targets.md).
+        rules: classes of rewriting rules that are applied, as far as `math` allows: "none", "bit-exact", "real", "all" (docs/rules.md).
+        disable_rules: names of rewriting rules that are not applied.
         search_budget: programs that schedule "search" simulates.
         search_jobs: processes that it simulates in; more than 1 needs a process without other threads.
         seed: of the weights of inline kernels, and of the search.
@@ -225,8 +233,9 @@ def compile(model: Model | str | os.PathLike[str], machine: Machine | str, *, sc
         model = Model.load(model)
     if not isinstance(machine, Machine):
         machine = Machine.load(machine)
-    options = [f"schedule={os.fspath(schedule)}", f"across={across}", f"math={math}", f"search_budget={search_budget}",
+    options = [f"schedule={os.fspath(schedule)}", f"across={across}", f"math={math}", f"rules={rules}", f"search_budget={search_budget}",
                f"search_jobs={search_jobs}", f"seed={seed}"]
+    options += [f"disable_rule={rule}" for rule in disable_rules]
     if priority:
         options.append(f"priority={priority}")
     if cache:

@@ -125,6 +125,29 @@ class ProgramTest(unittest.TestCase):
             with self.assertRaisesRegex(tw.UserError, "architecture differs"):
                 tw.Program.load(file, tw.Machine.load("tiny_8x8", array__rows=16))
 
+    def test_rules_are_switched_and_explained(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "net.mlir"
+            file.write_text("""func.func @main(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %c = graph.constant dense<0.1> : tensor<f32>
+  %0 = graph.div %a, %c : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32> loc("quotient")
+  %1 = graph.neg %b : tensor<4x8xf32>
+  %2 = graph.neg %1 : tensor<4x8xf32> loc("back")
+  %3 = graph.add %0, %2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %3 : tensor<4x8xf32>
+}
+""")
+
+            def rules(**options):
+                return [(entry["rule"], entry["class"], entry["nodes"]) for entry in
+                        tw.compile(file, "gemmini_16x16_fp32", math="reassociate", **options).rules]
+            exact, real = ("neg-of-neg", "bit-exact", ["back"]), ("divide-by-constant", "real", ["quotient"])
+            self.assertCountEqual(rules(), [exact, real])
+            self.assertEqual(rules(rules="bit-exact"), [exact])
+            self.assertEqual(rules(rules="none"), [])
+            self.assertEqual(rules(disable_rules=["neg-of-neg"]), [real])
+            self.assertEqual(tw.compile(file, "gemmini_16x16_fp32").rules[0].keys(), {"rule", "class", "nodes", "before", "after"})
+
     def test_bytes_compile_like_their_file(self):
         model = tw.Model.from_onnx_bytes(DIGITS.read_bytes(), "digits")
         self.assertEqual(tw.compile(model, "tiny_8x8").image, tw.compile(DIGITS, "tiny_8x8").image)
@@ -189,6 +212,8 @@ class ErrorTest(unittest.TestCase):
     def test_options(self):
         self.assertUserError("pipelined", tw.compile, GEMM, "tiny_8x8", schedule="fastest")
         self.assertUserError("none, prefetch, all", tw.compile, GEMM, "tiny_8x8", across="some")
+        self.assertUserError("none, bit-exact, real, all", tw.compile, GEMM, "tiny_8x8", rules="some")
+        self.assertUserError("'factor-in', which is no rule", tw.compile, GEMM, "tiny_8x8", disable_rules=["factor-in"])
         self.assertUserError("from 1 to", tw.compile, GEMM, "tiny_8x8", search_budget=0)
         self.assertUserError("int8", tw.compile, GEMM, "gemmini_16x16_fp32")
 

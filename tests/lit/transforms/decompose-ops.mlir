@@ -257,25 +257,6 @@ func.func @apart_but_for_ones(%x: tensor<2x1x4xf32>) -> tensor<1xf32> {
   return %0 : tensor<1xf32>
 }
 
-// A mean of means is one, over the dims of both; what others read too, and a mean of integers, stays.
-// KEEP-LABEL: func.func @reduced_twice
-// KEEP-SAME: %[[X:.*]]: tensor<2x3x4x5xf32>, %[[I:.*]]: tensor<2x3x4xi32>
-func.func @reduced_twice(%x: tensor<2x3x4x5xf32>, %i: tensor<2x3x4xi32>) -> (tensor<2x3xf32>, tensor<4xf32>, tensor<3x4x5xf32>, tensor<4xi32>) {
-  // KEEP: %[[P:.*]] = graph.average_pool %[[X]]
-  // KEEP: graph.reshape %[[P]] : (tensor<2x3x1x1xf32>) -> tensor<2x3xf32>
-  %0 = graph.reduce %x {kind = "mean", axes = array<i64: 3>, keepdims = false} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4xf32>
-  %1 = graph.reduce %0 {kind = "mean", axes = array<i64: 2>, keepdims = false} : (tensor<2x3x4xf32>) -> tensor<2x3xf32>
-  // KEEP: %[[A:.*]] = graph.reduce %[[X]] {axes = array<i64: 0>, keepdims = false, kind = "max"}
-  // KEEP: graph.reduce %[[A]] {axes = array<i64: 0, 2>, keepdims = false, kind = "max"}
-  %2 = graph.reduce %x {kind = "max", axes = array<i64: 0>, keepdims = false} : (tensor<2x3x4x5xf32>) -> tensor<3x4x5xf32>
-  %3 = graph.reduce %2 {kind = "max", axes = array<i64: 0, 2>, keepdims = false} : (tensor<3x4x5xf32>) -> tensor<4xf32>
-  // KEEP: %[[B:.*]] = graph.reduce %[[I]] {axes = array<i64: 0>
-  // KEEP: graph.reduce %[[B]] {axes = array<i64: 0>
-  %4 = graph.reduce %i {kind = "mean", axes = array<i64: 0>, keepdims = false} : (tensor<2x3x4xi32>) -> tensor<3x4xi32>
-  %5 = graph.reduce %4 {kind = "mean", axes = array<i64: 0>, keepdims = false} : (tensor<3x4xi32>) -> tensor<4xi32>
-  return %1, %3, %2, %5 : tensor<2x3xf32>, tensor<4xf32>, tensor<3x4x5xf32>, tensor<4xi32>
-}
-
 // Two queries of each group have the same keys: they are rows of one product, and the keys are not repeated.
 // CHECK-LABEL: func.func @grouped
 // CHECK-SAME: %[[Q:.*]]: tensor<1x4x1x8xf32>, %[[K:.*]]: tensor<1x2x5x8xf32>

@@ -231,3 +231,27 @@ func.func @parallel_products_stays(%a: tensor<32x4xf32>) -> (tensor<32x64xf32>, 
   %ry = graph.mul %y, %gate : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
   return %rx, %ry : tensor<32x64xf32>, tensor<32x64xf32>
 }
+
+// A reduction of a reduction of its kind is one, over the dims of both: ONNX leaves the order of a sum open. What others read too, and a mean of
+// integers, which is rounded, stay.
+// CHECK-LABEL: @reductions_of_reductions
+// CHECK-NEXT: %[[M:.*]] = graph.reduce %arg0 {axes = array<i64: 2, 3>, keepdims = false, kind = "mean"} : (tensor<2x3x4x5xf32>) -> tensor<2x3xf32>
+// CHECK-NEXT: %[[A:.*]] = graph.reduce %arg0 {axes = array<i64: 0>, keepdims = false, kind = "max"}
+// CHECK-NEXT: %[[B:.*]] = graph.reduce %[[A]] {axes = array<i64: 0, 2>, keepdims = false, kind = "max"}
+// CHECK-NEXT: %[[C:.*]] = graph.reduce %arg1 {axes = array<i64: 0>
+// CHECK-NEXT: %[[D:.*]] = graph.reduce %[[C]] {axes = array<i64: 0>
+// CHECK-NEXT: %[[S:.*]] = graph.reduce %arg1 {axes = array<i64: 0, 2>, keepdims = true, kind = "sum"} : (tensor<2x3x4xi32>) -> tensor<1x3x1xi32>
+// CHECK-NEXT: %[[R:.*]] = graph.reshape %[[S]] : (tensor<1x3x1xi32>) -> tensor<3x1xi32>
+// CHECK-NEXT: return %[[M]], %[[B]], %[[A]], %[[D]], %[[R]]
+func.func @reductions_of_reductions(%x: tensor<2x3x4x5xf32>, %i: tensor<2x3x4xi32>)
+    -> (tensor<2x3xf32>, tensor<4xf32>, tensor<3x4x5xf32>, tensor<4xi32>, tensor<3x1xi32>) {
+  %0 = graph.reduce %x {kind = "mean", axes = array<i64: 3>, keepdims = false} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4xf32>
+  %1 = graph.reduce %0 {kind = "mean", axes = array<i64: 2>, keepdims = false} : (tensor<2x3x4xf32>) -> tensor<2x3xf32>
+  %2 = graph.reduce %x {kind = "max", axes = array<i64: 0>, keepdims = false} : (tensor<2x3x4x5xf32>) -> tensor<3x4x5xf32>
+  %3 = graph.reduce %2 {kind = "max", axes = array<i64: 0, 2>, keepdims = false} : (tensor<3x4x5xf32>) -> tensor<4xf32>
+  %4 = graph.reduce %i {kind = "mean", axes = array<i64: 0>, keepdims = false} : (tensor<2x3x4xi32>) -> tensor<3x4xi32>
+  %5 = graph.reduce %4 {kind = "mean", axes = array<i64: 0>, keepdims = false} : (tensor<3x4xi32>) -> tensor<4xi32>
+  %6 = graph.reduce %i {kind = "sum", axes = array<i64: 0>, keepdims = false} : (tensor<2x3x4xi32>) -> tensor<3x4xi32>
+  %7 = graph.reduce %6 {kind = "sum", axes = array<i64: 1>, keepdims = true} : (tensor<3x4xi32>) -> tensor<3x1xi32>
+  return %1, %3, %2, %5, %7 : tensor<2x3xf32>, tensor<4xf32>, tensor<3x4x5xf32>, tensor<4xi32>, tensor<3x1xi32>
+}

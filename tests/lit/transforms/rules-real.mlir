@@ -81,16 +81,15 @@ func.func @sums_stays(%a: tensor<2x3xf32>, %c: tensor<3xf32>) -> (tensor<f32>, t
   return %s, %y : tensor<f32>, tensor<2xf32>
 }
 
-// Two rules match the last product: A*Recip(B) -> A/B costs less. Alone, the other one fires.
-// RUN: tilewright-opt %s -graph-apply-rules=only=reciprocal-of-product | FileCheck %s --check-prefix=RECIP
+// Two rules match the last product, and cost the same: the first of the table fires. Alone, the other one does.
+// RUN: tilewright-opt %s -graph-apply-rules=only=multiply-by-reciprocal | FileCheck %s --check-prefix=RECIP
 // RECIP-LABEL: @reciprocals
-// RECIP: %[[X:.*]] = graph.div %{{.*}}, %arg0
-// RECIP-DAG: %[[SQUARE:.*]] = graph.mul %[[X]], %[[X]]
-// RECIP-DAG: %[[Y:.*]] = graph.div %{{.*}}, %arg1
-// RECIP: graph.mul %[[SQUARE]], %[[Y]]
+// RECIP: %[[AB:.*]] = graph.mul %arg0, %arg1
+// RECIP: graph.div %{{.*}}, %[[AB]]
 // CHECK-LABEL: @reciprocals
-// CHECK: %[[AB:.*]] = graph.mul %arg0, %arg1
-// CHECK: graph.div %{{.*}}, %[[AB]]
+// CHECK: %[[X:.*]] = graph.div %{{.*}}, %arg0
+// CHECK: %[[SQUARE:.*]] = graph.mul %[[X]], %[[X]]
+// CHECK: graph.div %[[SQUARE]], %arg1
 func.func @reciprocals(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
   %one = graph.constant dense<1.0> : tensor<f32>
   %ab = graph.mul %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

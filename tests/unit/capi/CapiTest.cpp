@@ -118,5 +118,43 @@ TEST_F(CapiTest, theImageOfAProgramLoadsAsAProgram) {
   ASSERT_EQ(tw_program_text(loaded, "isa", &isa.text), TW_OK);
   ASSERT_EQ(tw_program_text(program, "isa", &own.text), TW_OK);
   EXPECT_STREQ(isa.text, own.text);
+  Text rules;
+  EXPECT_EQ(tw_program_text(loaded, "rules", &rules.text), TW_USER_ERROR);
+  EXPECT_NE(std::string(tw_error_message()).find("was loaded as a program: no rule was applied"), std::string::npos);
   tw_program_free(loaded);
+}
+
+TEST_F(CapiTest, rulesAreSwitchedAndExplained) {
+  const std::string path = testing::TempDir() + "capi_test.mlir";
+  FILE *file = std::fopen(path.c_str(), "w");
+  ASSERT_NE(file, nullptr);
+  std::fputs(R"(func.func @main(%a: tensor<8x16xi8>) -> tensor<8x16xi8> {
+  %t = graph.transpose %a {perm = array<i64: 1, 0>} : (tensor<8x16xi8>) -> tensor<16x8xi8>
+  %u = graph.transpose %t {perm = array<i64: 1, 0>} : (tensor<16x8xi8>) -> tensor<8x16xi8> loc("second")
+  %v = graph.relu %u : tensor<8x16xi8>
+  return %v : tensor<8x16xi8>
+})",
+             file);
+  std::fclose(file);
+  tw_model *transposes = nullptr;
+  ASSERT_EQ(tw_model_load(path.c_str(), &transposes), TW_OK) << tw_error_message();
+  auto rulesWith = [&](std::vector<const char *> options) -> std::string {
+    tw_program *compiled = nullptr;
+    if (tw_compile(transposes, machine, options.data(), options.size(), &compiled) != TW_OK)
+      return tw_error_message();
+    Text rules;
+    EXPECT_EQ(tw_program_text(compiled, "rules", &rules.text), TW_OK) << tw_error_message();
+    tw_program_free(compiled);
+    return rules.text;
+  };
+  EXPECT_EQ(rulesWith({}).rfind(R"({"rule":"transpose-of-transpose","class":"bit-exact","nodes":["second"],"before":)", 0), 0u)
+      << rulesWith({});
+  EXPECT_EQ(rulesWith({"rules=none"}), "");
+  EXPECT_EQ(rulesWith({"disable_rule=neg-of-neg", "disable_rule=transpose-of-transpose"}), "");
+  EXPECT_EQ(rulesWith({"rules=some"}), "option rules is 'some' but must be one of none, bit-exact, real, all");
+  EXPECT_EQ(rulesWith({"disable_rule=factor-in"}),
+            "option disable_rule is 'factor-in', which is no rule; 'tilewright rules' lists them");
+  EXPECT_EQ(rulesWith({"disable_rule=dead-code"}),
+            "option disable_rule is 'dead-code', which is always applied; 'tilewright rules' says which are not");
+  tw_model_free(transposes);
 }

@@ -31,7 +31,7 @@ Rules rulesOf(RecordKeeper &keeper) {
     for (const Record *variant : variants) {
       if (variant->getValueAsString("ruleMeaning").empty())
         PrintFatalError(variant->getLoc(), "rule '" + name + "' has no meaning");
-      for (const char *field : {"ruleClass", "ruleMeaning", "isRequired", "isCleanup", "isImporterFold"})
+      for (const char *field : {"ruleClass", "ruleMeaning", "isRequired", "isCleanup", "leastMath"})
         if (variant->getValueInit(field) != variants.front()->getValueInit(field))
           PrintFatalError(variant->getLoc(), "the records of rule '" + name + "' differ in " + field);
     }
@@ -61,7 +61,7 @@ bool writeTable(raw_ostream &os, RecordKeeper &keeper) {
        << quoted(first.getValueAsString("ruleMeaning")) << ", "
        << (first.isSubClassOf("PassRule") ? quoted(first.getValueAsString("passName")) : "\"\"") << ", "
        << first.getValueAsBit("isRequired") << ", " << first.getValueAsBit("isCleanup") << ", "
-       << first.getValueAsBit("isImporterFold") << ", {";
+       << "Math::" << first.getValueAsString("leastMath") << ", {";
     for (const Record *variant : variants)
       if (variant->isSubClassOf("CodeRule"))
         os << variant->getValueAsString("functionName") << ", ";

@@ -47,7 +47,7 @@ def _run_parser() -> _Parser:
     add("--schedule", action="append", help="serial, double_buffer, pipelined, search or a plan file; repeatable")
     add("--batch", action="append", type=int, metavar="N", help="inferences one after the other; repeatable")
     add("--option", action="append", default=[], metavar="NAME=VALUE", help="an option of tilewright run: across, priority, math, "
-        "search_budget, seed, shape, max_cycles, technology or cost_model; repeatable")
+        "rules, disable_rule, search_budget, seed, shape, max_cycles, technology or cost_model; repeatable")
     add("--minimise", action="append", default=[], metavar="NAME", help=f"an objective: {', '.join(NAMED)}, a field of the report, or "
         "=EXPRESSION; repeatable")
     add("--maximise", action="append", default=[], metavar="NAME", help="the same, larger is better")

@@ -228,7 +228,7 @@ def run_process(task: Task) -> Outcome:
 
 
 # What tilewright.compile() and Program.run() take.
-_PYTHON_OPTIONS = {"--across", "--priority", "--math", "--search-budget", "--seed", "--shape", "--max-cycles"}
+_PYTHON_OPTIONS = {"--across", "--priority", "--math", "--rules", "--search-budget", "--seed", "--shape", "--max-cycles"}
 
 
 def run_python(task: Task) -> Outcome:

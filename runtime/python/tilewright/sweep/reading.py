@@ -18,7 +18,7 @@ from .study import AXES, NAMED, Axis, Objective, Sampler, Space, Study, is_inlin
 SAMPLERS = ("grid", "random", "tpe", "nsga2")
 ROOT_KEYS = ("name", "models", "machines", "schedules", "batch", "parameters", "derived", "constraints", "objectives", "sampler",
              "options", "timeout_seconds", "prune", "fixed_program")
-OPTIONS = ("across", "priority", "math", "search_budget", "seed", "shape", "max_cycles", "technology", "cost_model")
+OPTIONS = ("across", "priority", "math", "rules", "disable_rule", "search_budget", "seed", "shape", "max_cycles", "technology", "cost_model")
 GOALS = {"minimise": False, "maximise": True}
 MAX_VALUES = 100_000
 
