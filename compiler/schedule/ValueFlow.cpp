@@ -17,11 +17,11 @@ using namespace tw::schedule;
 
 namespace {
 constexpr size_t kMaxProblems = 20;
-constexpr int64_t kMaxRuns = 4096;            ///< of an access that is judged
-constexpr uint32_t kNobody = 0;               ///< nothing has written the byte
-constexpr uint32_t kUnknown = UINT32_MAX;     ///< an access of too many runs may have written the byte
-constexpr int kDramOperand = -1;              ///< DRAM is one value
-constexpr unsigned kPageLog2 = 13;            ///< of Writers
+constexpr int64_t kMaxRuns = 4096;        ///< of an access that is judged
+constexpr uint32_t kNobody = 0;           ///< nothing has written the byte
+constexpr uint32_t kUnknown = UINT32_MAX; ///< an access of too many runs may have written the byte
+constexpr int kDramOperand = -1;          ///< DRAM is one value
+constexpr unsigned kPageLog2 = 13;        ///< of Writers
 constexpr uint64_t kPageBytes = uint64_t(1) << kPageLog2;
 
 /// Equally spaced runs of bytes that an operation reads or writes over all its executions.
@@ -118,7 +118,8 @@ std::vector<Access> accessesOf(const isa::Instruction &instruction, const timing
     inDram(*store, store->counts, true, false);
   } else if (const auto *preload = instruction.getIf<isa::Preload>()) {
     const bool isTurned = preload->transpose != 0;
-    add(preload->memory, preload->address, (isTurned ? preload->k_count : preload->n_count) * element, false, 0, &isa::Level::stride_b)
+    add(preload->memory, preload->address, (isTurned ? preload->k_count : preload->n_count) * element, false, 0,
+        &isa::Level::stride_b)
         .along(isTurned ? preload->n_count : preload->k_count, preload->row_stride);
   } else if (const auto *tensor = instruction.getIf<isa::Tensor>()) {
     Access &input = add(tensor->memory, tensor->address, tensor->k_count * element, false, 0, &isa::Level::stride_b);
@@ -128,7 +129,8 @@ std::vector<Access> accessesOf(const isa::Instruction &instruction, const timing
     for (bool isWrite : {false, true}) {
       if (!isWrite && (!tensor->accumulate || tensor->clear_mask))
         continue;
-      Access &sums = add(int64_t(isa::Memory::Accumulator), tensor->acc_address * row, row, isWrite, 1, &isa::Level::stride_c, row);
+      Access &sums =
+          add(int64_t(isa::Memory::Accumulator), tensor->acc_address * row, row, isWrite, 1, &isa::Level::stride_c, row);
       for (size_t i = 0; i < 3; ++i)
         sums.along(tensor->counts[i], tensor->acc_strides[i] * row);
     }
@@ -148,7 +150,8 @@ std::vector<Access> accessesOf(const isa::Instruction &instruction, const timing
         b.along(vector->window[0] * vector->window[1], vector->b_tap_stride);
     }
     if (vector->p_count)
-      add(vector->p_memory, vector->p_address, vector->counts[3] * vector->p_count * lanes * 4, false, 2, &isa::Level::stride_a);
+      add(vector->p_memory, vector->p_address, vector->counts[3] * vector->p_count * lanes * 4, false, 2,
+          &isa::Level::stride_a);
     Access &d = add(vector->d_memory, vector->d_address, bytesOf(vector->d_type), true, 3, &isa::Level::stride_d);
     for (size_t i = 0; i < 4; ++i)
       d.along(vector->counts[i], vector->d_strides[i]);
@@ -189,6 +192,8 @@ public:
         page.erase(page.begin() + long(from + replaced), page.begin() + long(lastPiece) + 1);
     });
   }
+
+  bool isEmpty() const { return pages.empty(); }
 
 private:
   struct Piece {
@@ -253,8 +258,8 @@ private:
       problems.push_back({{}, 0, 0, describe(operation) + " " + what});
   }
   std::string describe(uint32_t operation) const {
-    return "operation " + std::to_string(operations[operation]->number) + " of layer " + std::to_string(operations[operation]->layer) +
-           " (" + isa::print(operations[operation]->instruction) + ")";
+    return "operation " + std::to_string(operations[operation]->number) + " of layer " +
+           std::to_string(operations[operation]->layer) + " (" + isa::print(operations[operation]->instruction) + ")";
   }
   static std::string placeOf(uint64_t space, uint64_t begin, uint64_t end) {
     return std::string(space == kDramSpace ? "dram" : isa::caseName(isa::kMemoryEnumeration, int64_t(space))) + " bytes [" +
@@ -283,19 +288,18 @@ private:
           write(writers, access, moved, index + 1);
           continue;
         }
-        bool isWritten = false;
+        // Where the value has some bytes, those that it lacks are never part of a result.
+        if (value && writers.isEmpty())
+          problem(index, "reads a value that no operation before it writes");
         const size_t before = expected.size();
         const bool isExact = access.forEachRun([&](int64_t begin, int64_t end) {
           writers.read(begin + moved, end + moved, [&](int64_t from, int64_t to, uint32_t writer) {
-            isWritten |= writer != kNobody;
             if (writer != kNobody && writer != kUnknown)
               expected.push_back({access.space, uint64_t(from - moved), uint64_t(to - from), writer});
           });
         });
         if (!isExact)
           expected.resize(before);
-        if (value && !isWritten)
-          problem(index, "reads a value that no operation before it writes");
       }
       expectedOf[index].second = expected.size();
       for (uint32_t value : operation.values.value)

@@ -17,7 +17,7 @@
 namespace tw::schedule {
 
 /// Every read of `program` (at most 20) whose bytes were last written by another operation than Operation::number and
-/// Operation::values say, or which reads a value that no operation writes; two operations of one number. Bytes that the value
+/// Operation::values say, or which reads a value of which no operation writes a byte; two operations of one number. Bytes that the value
 /// does not define, as lanes behind the last channel, are not judged, nor are accesses of more than 4096 separate runs. A program with an
 /// operation without a number is not judged at all. Linear in operations but for sorting them.
 Diagnostics verifyValueFlow(const TileProgram &program, const timing::MachineParams &machine);

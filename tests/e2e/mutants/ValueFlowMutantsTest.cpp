@@ -108,7 +108,8 @@ public:
       if (!load || !load->instruction->getIf<isa::Load>())
         return std::nullopt;
       for (size_t i = at; i-- > 0;)
-        if (const Operation *reader = single(program.blocks[i]); reader && feeds(*load, *reader) && isWrittenBefore(i, *reader, *load))
+        if (const Operation *reader = single(program.blocks[i]);
+            reader && feeds(*load, *reader) && isWrittenBefore(i, *reader, *load))
           return moved(at, i);
       return std::nullopt;
     });

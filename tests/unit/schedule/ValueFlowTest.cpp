@@ -41,13 +41,15 @@ public:
                 {value});
   }
   Operation store(int address, int dram, uint32_t value) {
-    return emit("store counts=[64,1,1,1,1] span=64 address=" + std::to_string(address) + " dram_address=" + std::to_string(dram),
+    return emit("store counts=[64,1,1,1,1] span=64 address=" + std::to_string(address) +
+                    " dram_address=" + std::to_string(dram),
                 {value});
   }
   Operation vector(int from, uint32_t fromValue, int to, uint32_t toValue) {
-    return emit("vector a_type=i8 d_type=i8 a_span=64 d_span=64 a_strides=[8] d_strides=[8] counts=[8,1,1,1] window=[1,1] a_address=" +
-                    std::to_string(from) + " d_address=" + std::to_string(to),
-                {fromValue, 0, 0, toValue});
+    return emit(
+        "vector a_type=i8 d_type=i8 a_span=64 d_span=64 a_strides=[8] d_strides=[8] counts=[8,1,1,1] window=[1,1] a_address=" +
+            std::to_string(from) + " d_address=" + std::to_string(to),
+        {fromValue, 0, 0, toValue});
   }
 
 private:
@@ -102,7 +104,8 @@ std::string problemsOf(const std::vector<Operation> &operations, const timing::M
 }
 
 /// verifyValueFlow() refuses the operations with `reason`, and with semaphores every hazard of their order is kept all the same.
-void expectWrongValues(const std::vector<Operation> &operations, const timing::MachineParams &machine, const std::string &reason) {
+void expectWrongValues(const std::vector<Operation> &operations, const timing::MachineParams &machine,
+                       const std::string &reason) {
   const std::string problems = problemsOf(operations, machine);
   EXPECT_NE(problems.find(reason), std::string::npos) << "problems: " << problems;
   TileProgram program = programOf(operations);
@@ -139,7 +142,8 @@ TEST(ValueFlowTest, RefusesAStoreAheadOfItsComputation) {
   std::vector<Operation> order = kernel.operations();
   std::swap(order[2], order[3]);
   const std::string problems = problemsOf(order, kernel.machine);
-  EXPECT_NE(problems.find("reads scratchpad0 bytes [256, 320), which must be those of operation 2 of layer 0 (vector"), std::string::npos)
+  EXPECT_NE(problems.find("reads scratchpad0 bytes [256, 320), which must be those of operation 2 of layer 0 (vector"),
+            std::string::npos)
       << problems;
   EXPECT_NE(problems.find("and are not written yet"), std::string::npos) << problems;
 }
@@ -149,7 +153,8 @@ TEST(ValueFlowTest, RefusesAStoreOfAnEarlierTile) {
   const DoubleBuffered kernel;
   std::vector<Operation> order = kernel.operations(); // ..., load 3, vector 2, store 2, vector 3, store 3
   std::swap(order[8], order[9]);
-  expectWrongValues(order, kernel.machine, "reads scratchpad0 bytes [256, 320), which must be those of operation 8 of layer 0 (vector");
+  expectWrongValues(order, kernel.machine,
+                    "reads scratchpad0 bytes [256, 320), which must be those of operation 8 of layer 0 (vector");
 }
 
 TEST(ValueFlowTest, RefusesALoadToTheOtherSlot) {
@@ -163,7 +168,8 @@ TEST(ValueFlowTest, RefusesAReaderOfTheOtherSlot) {
   const DoubleBuffered kernel;
   std::vector<Operation> order = kernel.operations();
   order[5] = moved(order[5], -kTileBytes); // vector 1
-  expectWrongValues(order, kernel.machine, "reads scratchpad0 bytes [0, 64), which must be those of operation 4 of layer 0 (load");
+  expectWrongValues(order, kernel.machine,
+                    "reads scratchpad0 bytes [0, 64), which must be those of operation 4 of layer 0 (load");
 }
 
 TEST(ValueFlowTest, RefusesLoadsOfOneSlotInTheOtherOrder) {
@@ -211,6 +217,16 @@ TEST(ValueFlowTest, DoesNotJudgeBytesThatTheValueDoesNotDefine) {
   EXPECT_NE(problemsOf({before, reader, whole, half}, machine), "");
 }
 
+// A block of a transpose that is smaller than the one before: planes behind it hold what its slot held.
+TEST(ValueFlowTest, AcceptsAnOperandThatReadsNothingOfItsValue) {
+  const timing::MachineParams machine = tiny();
+  Kernel kernel(machine);
+  const Operation whole = kernel.load(0, 0, 1), first = kernel.store(0, 4096, 1),
+                  half = kernel.emit("load counts=[32,1,1,1,1] span=32 dram_address=64", {2}),
+                  behind = kernel.emit("store counts=[32,1,1,1,1] span=32 address=32 dram_address=8192", {2});
+  EXPECT_EQ(problemsOf({whole, first, half, behind}, machine), "");
+}
+
 TEST(ValueFlowTest, RefusesALoadAheadOfTheStoreOfItsTensor) {
   const timing::MachineParams machine = tiny();
   Kernel kernel(machine);
@@ -237,8 +253,9 @@ TEST(ValueFlowTest, FollowsSumsOfLoops) {
                            " d_span=64 d_strides=[8] counts=[8,1,1,1] window=[1,1]",
                        {sums, 0, 0, sums + 10});
   };
-  const Operation load = kernel.emit("load counts=[128,1,1,1,1] span=128 address=1024", {1}), first = pass(0, 2), firstDrain = drain(0, 2),
-                  second = pass(1, 3), secondDrain = drain(1, 3), third = pass(0, 4), thirdDrain = drain(0, 4);
+  const Operation load = kernel.emit("load counts=[128,1,1,1,1] span=128 address=1024", {1}), first = pass(0, 2),
+                  firstDrain = drain(0, 2), second = pass(1, 3), secondDrain = drain(1, 3), third = pass(0, 4),
+                  thirdDrain = drain(0, 4);
   EXPECT_EQ(problemsOf({load, first, second, firstDrain, third, secondDrain, thirdDrain}, machine), "");
   EXPECT_NE(problemsOf({load, first, second, third, firstDrain, secondDrain, thirdDrain}, machine)
                 .find("reads accumulator bytes [0, 256), which must be those of operation 2 of layer 0 (tensor"),
