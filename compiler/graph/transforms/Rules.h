@@ -1,8 +1,8 @@
 //===- Rules.h - Rewriting rules as a table ---------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The records of Rules.td, and which of them a compilation may apply. Nothing
-// of MLIR: whoever sets options includes this.
+// The records of Rules.td, and which of them a compilation may apply. Needs no
+// header of MLIR, as code that only sets options includes this one.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_GRAPH_TRANSFORMS_RULES_H
 #define COMPILER_GRAPH_TRANSFORMS_RULES_H
@@ -31,17 +31,17 @@ struct Rule {
   const char *name;
   RuleClass exactness;
   const char *meaning; ///< source -> result
-  const char *pass;    ///< the pass that does it for all ops at once, and always; empty: graph-apply-rules does
-  bool isRequired;     ///< applied whatever it costs and whatever options say: no op later knows the source
-  bool isCleanup;      ///< part of graph-fold-constants too, which always runs
-  bool isImporterFold; ///< every `--math` allows it: every importer does it
+  const char *pass;    ///< the pass that applies the rule, always and to all ops at once; empty: graph-apply-rules
+  bool isRequired;     ///< always applied, whatever its cost and the options: no later pass knows the source
+  bool isCleanup;      ///< also part of graph-fold-constants, which always runs
+  bool isImporterFold; ///< every `--math` allows the rule, as every importer does the same
   std::vector<void (*)(mlir::RewritePatternSet &)> patterns;
 
-  /// Whether options decide about it.
+  /// Whether options can switch the rule off.
   bool isOptional() const { return !*pass && !isRequired; }
 };
 
-/// In the order of Rules.td.
+/// All rules, in the order of Rules.td.
 const std::vector<Rule> &rules();
 /// Null: there is no such rule.
 const Rule *findRule(const std::string &name);
@@ -52,7 +52,8 @@ void addCleanupPatterns(mlir::RewritePatternSet &patterns);
 enum class RuleSet : uint8_t { None, BitExact, Real, All };
 constexpr const char *kRuleSetNames[] = {"none", "bit-exact", "real", "all"};
 
-/// A rewrite that graph-apply-rules did, to the ops of some ONNX nodes. Cycles are estimates for the ops around it, if no two engines overlap (RuleCost.h).
+/// A rewrite by graph-apply-rules, of ops that come from the ONNX nodes `nodes`. Cycles are estimates (RuleCost.h) for the rewritten ops and those
+/// around, before and after.
 struct RuleFiring {
   const Rule *rule;
   std::vector<std::string> nodes;
@@ -62,7 +63,7 @@ struct RuleFiring {
 /// What graph-apply-rules did to a network, in order.
 struct RuleLog {
   std::vector<RuleFiring> firings;
-  bool isBudgetSpent = false; ///< there was more to do
+  bool isBudgetSpent = false; ///< the budget ended before the rewrites that lower the cost did
 };
 
 struct RuleOptions {

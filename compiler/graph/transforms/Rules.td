@@ -27,11 +27,11 @@ class Rule<string name, RuleClass exactness, string meaning> {
   string ruleName = name;
   RuleClass ruleClass = exactness;
   string ruleMeaning = meaning;
-  /// Always applied, whatever it costs: no op later knows the source.
+  /// The rule is always applied, whatever its cost: no later pass knows the source.
   bit isRequired = 0;
-  /// Also part of graph-fold-constants, which always runs.
+  /// The rule is also part of graph-fold-constants, which always runs.
   bit isCleanup = 0;
-  /// Every --math allows it: it is one of the folds that every importer makes.
+  /// Every --math allows the rule: it is one of the folds that every importer makes.
   bit isImporterFold = 0;
 }
 
@@ -44,7 +44,7 @@ class CodeRule<string name, RuleClass exactness, string meaning, string function
   string functionName = function;
 }
 
-/// The pass that does it for all ops at once, and always: --rules and --disable-rule say nothing about it.
+/// A rule that `pass` applies, always and to all ops at once: --rules and --disable-rule say nothing about the rule.
 class PassRule<string name, string meaning, string pass> : Rule<name, BitExact, meaning> {
   string passName = pass;
 }
