@@ -6,6 +6,7 @@
 #include "compiler/plan/PlanFile.h"
 #include "compiler/schedule/Reroll.h"
 #include "compiler/schedule/Synchronize.h"
+#include "compiler/schedule/ValueFlow.h"
 #include "compiler/schedule/Verifier.h"
 #include "isa/timing/Digest.h"
 
@@ -40,6 +41,8 @@ public:
     describe();
     if (!onlyTimed)
       network.addBounds(machine, result);
+    if (llvm::Error error = verifyValues())
+      return std::move(error);
     if (llvm::Error error = synchronize())
       return std::move(error);
     if (llvm::Error error = encode())
@@ -158,6 +161,14 @@ private:
       returnFreeMemory();
     for (const accel::Constant &constant : emitted.program.constants)
       program.constants.push_back({constant.address, constant.bytes()});
+  }
+
+  llvm::Error verifyValues() const {
+    std::string all;
+    for (const tw::Diagnostic &problem : schedule::verifyValueFlow(emitted.program.tiles, machine))
+      all += "\n  " + problem.str();
+    return all.empty() ? llvm::Error::success()
+                       : llvm::createStringError("internal: the schedule changes what operations read:%s", all.c_str());
   }
 
   llvm::Error verify() const {

@@ -8,6 +8,7 @@
 #include "compiler/plan/Verify.h"
 #include "compiler/schedule/Prefetch.h"
 #include "compiler/schedule/Sequence.h"
+#include "compiler/schedule/ValueFlow.h"
 #include "compiler/text/Diagnostics.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -402,11 +403,13 @@ llvm::Error PlanEmitter::emitLayer(uint32_t layer) {
   findRoom(turn);
   if (llvm::Error error = emitTurn(turn))
     return error;
-  if (turn.group && layer == turn.group->last())
+  if (turn.group && layer == turn.group->last()) {
     std::stable_sort(program.steps.begin() + long(groupBegin), program.steps.end(),
                      [isTurned = turn.group->hasRing()](const schedule::Step &a, const schedule::Step &b) {
                        return a.band != b.band ? a.band < b.band : isTurned && a.behind > b.behind;
                      });
+    schedule::numberBySteps(program.steps, groupBegin);
+  }
   if (turn.takes)
     accel::interleaveStreamed(program.steps, streamBegin, streamMiddle);
   if (overlaps() && options.across == Across::None) {

@@ -43,6 +43,21 @@ std::string schedule::engineName(unsigned engine, const timing::MachineParams &m
   return timing::EngineTable(machine).nameOf(engine);
 }
 
+std::array<int64_t, 4> schedule::operandAddresses(const isa::Instruction &instruction, const timing::MachineParams &machine) {
+  if (auto *load = instruction.getIf<isa::Load>())
+    return {load->address, -1, -1, -1};
+  if (auto *store = instruction.getIf<isa::Store>())
+    return {store->address, -1, -1, -1};
+  if (auto *preload = instruction.getIf<isa::Preload>())
+    return {preload->address, -1, -1, -1};
+  if (auto *tensor = instruction.getIf<isa::Tensor>())
+    return {tensor->address, tensor->acc_address * int64_t(machine.accumulatorRowBytes()), -1, -1};
+  if (auto *vector = instruction.getIf<isa::Vector>())
+    return {vector->a_address, vector->b_enable ? vector->b_address : -1, vector->p_count ? vector->p_address : -1,
+            vector->d_address};
+  return {-1, -1, -1, -1};
+}
+
 namespace {
 struct Step {
   int64_t count, stride;

@@ -12,6 +12,7 @@
 #include "isa/Isa.h"
 #include "isa/timing/Engines.h"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -51,6 +52,15 @@ private:
   std::shared_ptr<isa::Instruction> shared;
 };
 
+/// Which bytes the operands of an instruction are, whatever place they have in the end: for verifyValueFlow() alone. Operands: of loads, stores
+/// and preloads their place on chip; of tensor instructions the input and the sums; of vector instructions a, b, the parameters and d.
+struct OperandValues {
+  /// Numbers what fills one slot of a buffer until it is filled anew, or a tensor that stays on chip. 0: whatever memory holds there.
+  std::array<uint32_t, 4> value{};
+  /// Of the operand as the kernel emitted it, bytes. Two operands of one value with the same address are the same bytes.
+  std::array<uint32_t, 4> address{};
+};
+
 /// One instruction of the stream. Inside a loop it stands for all its executions: its waits are taken in the first one, its
 /// posts made in the last.
 struct Operation {
@@ -71,6 +81,9 @@ struct Operation {
   uint32_t yieldsTo = 0;
   /// overlap(): a load for later steps is planned behind the array's first pass of this step, or of the next one that has any. 0: anywhere.
   uint32_t notBefore = 0;
+  /// The place in the order in which kernels emit operations, which is the meaning of the program; no two have the same. 0: not known.
+  uint64_t number = 0;
+  OperandValues values;
 };
 
 /// A run of operations that a hardware loop repeats; `count` 1 means straight line.
@@ -111,6 +124,9 @@ private:
 unsigned engineIndex(const isa::Instruction &instruction, const timing::MachineParams &machine);
 unsigned numEngines(const timing::MachineParams &machine);
 std::string engineName(unsigned engine, const timing::MachineParams &machine);
+
+/// The addresses of an instruction's operands on chip, bytes, as OperandValues numbers them; -1: it has no such operand.
+std::array<int64_t, 4> operandAddresses(const isa::Instruction &instruction, const timing::MachineParams &machine);
 
 /// The regions `instruction` (addresses final, odometer levels included) touches over all its executions.
 /// More runs than `most` become the range from the first to the last. By default as many are told apart as the verifier can: what one

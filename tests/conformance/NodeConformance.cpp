@@ -5,9 +5,9 @@
 //                  [--float-machine M] [--integer-machine M] [--schedule NAME]
 //
 // Runs the node tests in FOLDER as `tilewright run` would, on random places of a hash in N shards, and prints a line of JSON for each that
-// fails, then the counts. host: compiler/operators alone, no compiled code. Inputs are given when the network runs; `exported`: those
-// whose values decide shapes are constants, as exporters write them; `constant`: all but the first are. gpu: on the emulator of PTX; opencl: on
-// the first device. A test that these have no code for is counted, and no failure.
+// fails, then the counts. Random outputs are compared by type, shape and range. host: compiler/operators alone, no compiled code. Inputs are
+// given when the network runs; `exported`: those whose values decide shapes are constants, as exporters write them; `constant`: all but the
+// first are. gpu: on the emulator of PTX; opencl: on the first device. A test that these have no code for is counted, and no failure.
 // Exit status 1 if FOLDER holds no test.
 //===----------------------------------------------------------------------===//
 #include "compiler/operators/Elements.h"
@@ -215,8 +215,9 @@ std::string run(const std::string &name, const Arguments &arguments, Outcome &ou
       return "";
     if (outputs.size() != test.outputs.size())
       return std::to_string(outputs.size()) + " outputs, expected " + std::to_string(test.outputs.size());
+    const auto compare = isRandom(test.model) ? differenceOfDraws : difference;
     for (size_t i = 0; i < outputs.size(); ++i)
-      if (std::string text = difference(outputs[i], test.outputs[i]); !text.empty())
+      if (std::string text = compare(outputs[i], test.outputs[i]); !text.empty())
         return "output " + std::to_string(i) + ": " + text;
     return "";
   } catch (const operators::Error &error) {

@@ -4,6 +4,7 @@
 #include "tests/conformance/NodeTests.h"
 #include "compiler/frontend/OnnxTensor.h"
 #include "compiler/operators/Elements.h"
+#include "compiler/operators/Operator.h"
 #include "isa/files/InputFile.h"
 
 #include <algorithm>
@@ -107,6 +108,36 @@ NodeTest conformance::readTest(const std::string &folder, const std::string &nam
 
 onnx::TensorProto conformance::protoOf(const frontend::HostTensor &tensor, const std::string &name) {
   return frontend::encodeTensor(tensor, name);
+}
+
+bool conformance::isRandom(const onnx::ModelProto &model) {
+  auto draws = [](const onnx::NodeProto &node) {
+    const operators::Operator *op = operators::find(node.domain(), node.op_type());
+    return op && op->isRandom;
+  };
+  return std::any_of(model.graph().node().begin(), model.graph().node().end(), draws);
+}
+
+std::string conformance::differenceOfDraws(const Value &actual, const Value &expected) {
+  if (actual.form != Value::Form::Tensor || expected.form != Value::Form::Tensor)
+    return actual.form == expected.form ? "" : "it is of another form than expected";
+  const frontend::HostTensor &a = *actual.tensor, &b = *expected.tensor;
+  if (a.type != b.type)
+    return std::string(frontend::elementName(a.type)) + ", expected " + frontend::elementName(b.type);
+  if (a.shape != b.shape)
+    return "shape " + operators::textOf(a.shape) + ", expected " + operators::textOf(b.shape);
+  auto areBits = [](const frontend::HostTensor &tensor) {
+    for (int64_t i = 0; i < operators::countOf(tensor); ++i)
+      if (const double x = operators::realAt(tensor, i); x != 0 && x != 1)
+        return false;
+    return true;
+  };
+  if (areBits(b) && !areBits(a))
+    return "an element is neither 0 nor 1";
+  for (int64_t i = 0; i < operators::countOf(a); ++i)
+    if (!std::isfinite(operators::realAt(a, i)))
+      return "element " + std::to_string(i) + " is no number";
+  return "";
 }
 
 std::string conformance::difference(const Value &actual, const Value &expected) {

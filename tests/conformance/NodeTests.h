@@ -31,6 +31,12 @@ onnx::TensorProto protoOf(const frontend::HostTensor &tensor, const std::string 
 /// Why `actual` is not `expected`; empty if it is. Floats by ONNX's own tolerances, everything else must be equal.
 std::string difference(const operators::Value &actual, const operators::Value &expected);
 
+/// Whether a node of the model draws random numbers. ONNX does not say which generator draws them: the outputs of such a test are one draw.
+bool isRandom(const onnx::ModelProto &model);
+/// Why `actual` is no draw of the same operator as `expected`: its type or shape differs, an element is no number, or the elements are not 0 and 1
+/// where those of `expected` are, as of Bernoulli. Empty if it may be one.
+std::string differenceOfDraws(const operators::Value &actual, const operators::Value &expected);
+
 } // namespace tw::conformance
 
 #endif // TESTS_CONFORMANCE_NODETESTS_H

@@ -74,6 +74,11 @@ inline constexpr uint64_t kMaxInstructions = uint64_t(1) << 22;
 struct NetworkProgram {
   /// How many may there be, and how many there are.
   uint64_t maxInstructions = kMaxInstructions, instructions = 0;
+  /// The last numbers of schedule::Operation and schedule::OperandValues that were given away.
+  uint64_t operations = 0;
+  uint32_t values = 0;
+  /// Values of tensors that stay on chip.
+  std::map<const Resident *, uint32_t> residentValues;
   schedule::TileProgram tiles;
   /// Pipelined: the steps of all kernels so far, for schedule::overlap().
   std::vector<schedule::Step> steps;

@@ -291,8 +291,11 @@ int64_t Emitter::tilesTogether(const Tile &t) const {
 
 void Emitter::emptySlots() {
   held.clear();
-  for (const Buffer &buffer : buffers.all)
+  for (const Buffer &buffer : buffers.all) {
     held.emplace_back(buffer.slots);
+    for (Held &slot : held.back())
+      slot.value = ++network.values;
+  }
 }
 
 unsigned Emitter::acquire(const Buffer &b, llvm::ArrayRef<int64_t> key, bool &miss, bool *isFirst) {
@@ -312,6 +315,7 @@ unsigned Emitter::acquire(const Buffer &b, llvm::ArrayRef<int64_t> key, bool &mi
     *isFirst = slots[victim].key.empty();
   slots[victim].key.assign(key.begin(), key.end());
   slots[victim].used = clock;
+  slots[victim].value = ++network.values;
   miss = true;
   return victim;
 }
@@ -323,7 +327,49 @@ Operation Emitter::operation(const isa::Instruction &instruction) const {
   op.regions = schedule::regionsOf(instruction, machine);
   op.layer = layer;
   op.barrier = schedule == Schedule::Serial;
+  op.number = ++network.operations;
+  const std::array<int64_t, 4> addresses = schedule::operandAddresses(instruction, machine);
+  std::array<int64_t, 4> memories{};
+  if (auto *tensor = instruction.getIf<isa::Tensor>())
+    memories = {tensor->memory, int64_t(isa::Memory::Accumulator)};
+  else if (auto *vector = instruction.getIf<isa::Vector>())
+    memories = {vector->a_memory, vector->b_memory, vector->p_memory, vector->d_memory};
+  else if (auto *preload = instruction.getIf<isa::Preload>())
+    memories[0] = preload->memory;
+  else if (auto *load = instruction.getIf<isa::Load>())
+    memories[0] = load->memory;
+  else if (auto *store = instruction.getIf<isa::Store>())
+    memories[0] = store->memory;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    if (addresses[i] < 0)
+      continue;
+    const bool isResult =
+        instruction.getIf<isa::Load>() || instruction.getIf<isa::Store>() || (instruction.getIf<isa::Vector>() && i == 3);
+    op.values.value[i] = valueAt(memories[i], addresses[i], isResult);
+    op.values.address[i] = uint32_t(addresses[i]);
+  }
   return op;
+}
+
+/// Row tiles of a fusion group take turns in their slots, which only the order of the group's steps says: they are memory as it is.
+/// The result may take the place of a tensor that the kernel reads.
+uint32_t Emitter::valueAt(int64_t memory, int64_t address, bool isResult) const {
+  const Resident *found = nullptr;
+  for (size_t tensor = 0; memory == 0 && tensor < onChip.tensors.size(); ++tensor) {
+    const Resident *resident = onChip.tensors[tensor];
+    if (resident && address >= resident->address && address < resident->address + resident->bytes &&
+        (!found || isResult == (int(tensor) == kernel.output.tensor)))
+      found = resident;
+  }
+  if (found) {
+    uint32_t &value = network.residentValues[found];
+    return value = value ? value : ++network.values;
+  }
+  for (const auto &[buffer, slots] : llvm::zip(buffers.all, held))
+    for (const auto &[begin, slot] : llvm::zip(buffer.address, slots))
+      if (memory == buffer.memory && address >= begin && address < begin + buffer.bytes)
+        return slot.value;
+  return 0;
 }
 
 /// Whether the first loads and the last results of this kernel hide behind nothing.

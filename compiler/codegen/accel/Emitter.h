@@ -75,6 +75,7 @@ struct Buffer {
 struct Held {
   llvm::SmallVector<int64_t, 6> key;
   uint64_t used = 0;
+  uint32_t value = 0; ///< as schedule::OperandValues numbers them
 };
 
 /// Every buffer a tile needs; -1: not needed.
@@ -538,6 +539,8 @@ private:
               const std::vector<BoxDim> &box, uint32_t fill, bool broadcast);
   void addStore(TileStep &step, int64_t from, uint64_t dram, unsigned elementSize, std::vector<BoxDim> dims);
   schedule::Operation operation(const isa::Instruction &instruction) const;
+  /// Of an operand that begins there. `isResult`: of the result of a kernel, or what fills its padding.
+  uint32_t valueAt(int64_t memory, int64_t address, bool isResult) const;
   /// `rows`: of the input, padding included, to `offset` in the slot; nothing: those of the tile.
   void loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                  unsigned slot, std::optional<Range> rows = std::nullopt, int64_t offset = 0);

@@ -8,9 +8,10 @@
 
 namespace tw::graph {
 
-/// Takes shuffles of channels that are the last dim (reshape, transpose, reshape; a slice backwards) out of a function's only block, where all
-/// that is made of them ends in weights whose rows can follow: a convolution or a product with a constant. In between values keep the order
-/// in which their channels lie; constants and the taps of depthwise convolutions follow it, and slices take runs of it.
+/// Removes shuffles of channels from a function's only block. Channels are the last dim; a shuffle is a reshape, a transpose and a reshape, or a
+/// slice that goes backwards. A shuffle is removed where every value computed from the shuffle ends in constant weights, of a convolution or a
+/// product, whose rows can be reordered. Values in between keep the order of channels that the shuffle's operand has: constants and the taps
+/// of depthwise convolutions are reordered, and slices take runs of that order.
 void absorbChannelShuffles(mlir::Block &body);
 
 } // namespace tw::graph

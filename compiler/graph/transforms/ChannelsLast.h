@@ -26,7 +26,7 @@ struct LayoutCosts {
   int64_t ofReduction(mlir::RankedTensorType type, llvm::ArrayRef<int64_t> axes) const;
 };
 
-/// Attribute of a transpose that graph-convert-layout put between two layouts; the model has no such node. Its value is
+/// Attribute of a transpose that graph-convert-layout put between two layouts; the model has no such node. The attribute's value is
 /// LayoutCosts::ofTranspose.
 inline constexpr llvm::StringLiteral kConversionAttr = "graph.conversion";
 
@@ -35,8 +35,8 @@ mlir::Value createConversion(mlir::OpBuilder &builder, mlir::Value x, llvm::Arra
 
 /// Puts the values of a function's only block in the model's layout or channels last, whichever is cheapest for all of them together
 /// (docs/design/layout.md), and rewrites the ops accordingly. Convolutions and pools become NHWC, but for pools of whole images that read the
-/// model's layout: these become reductions of rows. Transposes that it adds carry kConversionAttr; those of the model become what is left of
-/// them between the layouts of operand and result.
+/// model's layout: these become reductions of rows. Transposes that this adds carry kConversionAttr. A transpose of the model becomes
+/// the permutation that is left between the layouts of its operand and its result.
 void putChannelsLast(mlir::Block &body, const LayoutCosts &costs);
 
 } // namespace tw::graph

@@ -16,7 +16,8 @@ struct Repeat {
   int64_t axis = 0, times = 1;
 };
 
-/// What `op` repeats: a Concat of one tensor with itself, or a product with ones that broadcasts along one dim, as an Expand becomes.
+/// The tensor that `op` repeats: `op` is a Concat of one tensor with itself, or a product with ones that broadcasts along one dim, as an Expand
+/// becomes. Nothing: `op` repeats no tensor.
 std::optional<Repeat> repeatOf(mlir::Operation *op);
 
 /// Products of several rows with repeated matrices, as grouped queries with their keys, become products of groups: the rows of a group are

@@ -1,8 +1,8 @@
 //===- LayoutProblem.h - Which values lie channels last ---------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The choice of layouts as a problem of its own (docs/design/layout.md): every node of a graph gets one of two labels, and the sum of the
-// costs below is least. A minimum cut solves it exactly. Nothing here knows an op.
+// The choice of layouts as a problem of its own (docs/design/layout.md): every node of a graph gets one of two labels. The best labels have
+// the least sum of the costs below; a minimum cut finds them exactly. The problem knows no ops.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_GRAPH_TRANSFORMS_LAYOUTPROBLEM_H
 #define COMPILER_GRAPH_TRANSFORMS_LAYOUTPROBLEM_H
@@ -18,11 +18,11 @@ public:
   using Node = unsigned;
   using Cost = int64_t;
 
-  /// What a value costs that readers want in another layout than it is made in: once, however many readers there are.
+  /// The cost of a value that readers take in another layout than the layout it is made in. The cost counts once for all such readers.
   struct Conversion {
     Node made;                 ///< whose label is the layout in which the value is made
     std::vector<Node> readers; ///< whose labels are the layouts in which it is read
-    Cost toLast, toModel;      ///< of a reader with label true (false) where `made` has the other one
+    Cost toLast, toModel;      ///< where `made` has the model's layout and a reader channels last; where it is the other way round
   };
 
   /// A new node, whose label is open.
@@ -35,7 +35,7 @@ public:
 
   /// A label for each node, of least cost; of several such, the one with the fewest nodes channels last. Pins are kept.
   [[nodiscard]] std::vector<bool> solve() const;
-  /// What `labels` cost. They must keep the pins.
+  /// The cost of `labels`. Precondition: pinned nodes have the labels that they are pinned to.
   [[nodiscard]] Cost costOf(const std::vector<bool> &labels) const;
 
 private:

@@ -17,11 +17,12 @@ namespace tw::graph {
 #define GEN_PASS_DECL
 #include "compiler/graph/transforms/Passes.h.inc"
 
-/// What may be said of kernels beside their targets.
+/// What a caller asks of kernels, besides their targets.
 struct KernelRequest {
-  /// ONNX nodes: no kernel holds an op of one of these and an op that it reads of another node. A node that no op comes from is an error.
+  /// Names of ONNX nodes at which kernels begin: no kernel holds both an op of such a node and an op of another node that this op reads. A name
+  /// that no op comes from is an error.
   std::vector<std::string> beginAt;
-  std::string place;     ///< of messages about these: "FILE:LINE:COLUMN: "
+  std::string place;     ///< in front of messages about `beginAt`: "FILE:LINE:COLUMN: "
   bool explains = false; ///< kernels have kEndsAttr
 };
 

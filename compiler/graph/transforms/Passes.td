@@ -44,7 +44,7 @@ def DecomposeOpsPass : Pass<"graph-decompose-ops", "::mlir::ModuleOp"> {
   let summary = "ops without a kernel form of their own become ops that have one";
   let options = [
     Option<"keepAxes", "keep-axes", "bool", "false",
-           "graph-convert-layout is still to say how operands of reductions lie: their axes stay, and those of images become pools">
+           "graph-convert-layout has yet to choose layouts: reductions keep their axes, and reductions of images become pools">
   ];
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }
@@ -66,12 +66,12 @@ def ConvertLayoutPass : Pass<"graph-convert-layout", "::mlir::ModuleOp"> {
 }
 
 def SplitReductionsPass : Pass<"graph-split-reductions", "::mlir::ModuleOp"> {
-  let summary = "windows and rows that no scratchpad holds become reductions of parts, and one of what these give";
+  let summary = "windows and rows that no scratchpad holds become reductions of parts and one reduction of their results";
   let description = [{
-    A pool whose window, of a vector of channels, is larger than the scratchpad becomes two: of parts of the window, as large as the
-    scratchpad holds two of, and of their results. Parts lie side by side, where windows begin at multiples of a part or there is one window;
-    else they are the rows of a window. The same for a row that is reduced. A softmax of such a row becomes the ops of its definition.
-    What has no such parts, as a row of a prime number of elements, stays: then a target that has room takes it.
+    A pool whose window, of a vector of channels, is larger than the scratchpad becomes two pools: one of parts of the window, so large that
+    the scratchpad holds two, and one of the parts' results. Parts lie side by side where windows begin at multiples of a part or there is one
+    window; else parts are the rows of a window. A reduction of such a row is split likewise. A softmax of such a row becomes the ops of its
+    definition. A window or row without such parts, as a row of a prime number of elements, stays as it is, for a target that has room.
   }];
   let options = [
     Option<"columns", "columns", "int64_t", "16", "lanes of a vector">,

@@ -20,7 +20,7 @@ inline constexpr llvm::StringLiteral kOfSumsAttr = "tilewright.of_sums";
 /// Of a kernel's argument: the kernel converts it to the type that the array multiplies, no other kernel does.
 inline constexpr llvm::StringLiteral kConvertsAttr = "tilewright.converts";
 
-/// Of a kernel: why the op behind it is not part of it. Of kernels that were asked for reasons.
+/// Attribute of a kernel: why the op behind the kernel is not part of it. Kernels have it where KernelRequest::explains is set.
 inline constexpr llvm::StringLiteral kEndsAttr = "tilewright.ends";
 
 struct GraphPipelineOptions {

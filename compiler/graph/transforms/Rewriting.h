@@ -48,7 +48,7 @@ mlir::Value createTranspose(mlir::OpBuilder &builder, mlir::Location loc, mlir::
 /// A reshape of what `x` is a reshape of; `x` itself where the shape is already right.
 mlir::Value createReshape(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x, llvm::ArrayRef<int64_t> shape);
 
-/// Whether every window of a pool has a position inside the image, as far as these say.
+/// Whether every window of a pool has a position inside the image, as far as the pool's attributes say.
 bool seesPixels(llvm::ArrayRef<int64_t> kernel, llvm::ArrayRef<int64_t> pads, llvm::ArrayRef<int64_t> dilations);
 
 /// Whether a transpose leaves the elements in their order: it moves only dims of size 1.

@@ -11,19 +11,20 @@ namespace tw::graph {
 /// An estimate that ranks rewrites of a few ops, long before tiles and plans are known.
 struct RuleCost {
   double cycles = 0; ///< of the array, of the vector engine and of DRAM, if no two of them overlap
-  int64_t ops = 0;   ///< that are no constants
+  int64_t ops = 0;   ///< number of ops, without constants
 
-  /// Rules never change ops to ones of higher cost; of equal cycles fewer ops are better.
+  /// A rule is applied only where the cost does not rise. Of equal cycles, fewer ops cost less.
   bool operator<(const RuleCost &other) const { return cycles != other.cycles ? cycles < other.cycles : ops < other.ops; }
 };
 
 /// What the ops of `block` cost:
 /// - a contraction: a cycle for each row of each tile of weights that the array holds;
-/// - other ops that compute: a cycle for as many elements as the array has columns, a window or reduction for those that it reads;
-/// - every tensor that is read: its bytes once, as it stays on chip for readers beside one another; of a slice its part alone;
-/// - every tensor that an op makes: its bytes once. Neither between an op that computes and readers that all go element by element: they
-///   are one kernel;
-/// - reshapes and constants: nothing; ops of constants alone: nothing, they are folded.
+/// - another op that computes: a cycle for as many elements as the array has columns. The elements are those of the result, of a window or a
+///   reduction those of the operand;
+/// - a tensor that ops read: its bytes once, as the tensor stays on chip between its readers; of a slice only the bytes that the slice takes;
+/// - a tensor that an op makes: its bytes once. A tensor between an op that computes and readers that are all elementwise costs nothing, as
+///   these ops are one kernel;
+/// - reshapes, constants, and ops whose operands are all constants: nothing.
 RuleCost costOf(mlir::Block &block, const ArrayMachine &machine);
 
 } // namespace tw::graph

@@ -1,8 +1,8 @@
 //===- Rules.h - Rewriting rules as a table ---------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The records of Rules.td, and which of them a compilation may apply. Nothing
-// of MLIR: whoever sets options includes this.
+// The records of Rules.td, and which of them a compilation may apply. Needs no
+// header of MLIR, as code that only sets options includes this one.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_GRAPH_TRANSFORMS_RULES_H
 #define COMPILER_GRAPH_TRANSFORMS_RULES_H
@@ -33,17 +33,17 @@ struct Rule {
   const char *name;
   RuleClass exactness;
   const char *meaning; ///< source -> result
-  const char *pass;    ///< the pass that does it for all ops at once, and always; empty: graph-apply-rules does
-  bool isRequired;     ///< applied whatever it costs and whatever options say: no op later knows the source
-  bool isCleanup;      ///< part of graph-fold-constants too, which always runs
-  Math leastMath;      ///< the first `--math` that allows it
+  const char *pass;    ///< the pass that applies the rule, always and to all ops at once; empty: graph-apply-rules
+  bool isRequired;     ///< always applied, whatever its cost and the options: no later pass knows the source
+  bool isCleanup;      ///< also part of graph-fold-constants, which always runs
+  Math leastMath;      ///< the first `--math` that allows the rule
   std::vector<void (*)(mlir::RewritePatternSet &)> patterns;
 
-  /// Whether options decide about it.
+  /// Whether options can switch the rule off.
   bool isOptional() const { return !*pass && !isRequired; }
 };
 
-/// In the order of Rules.td.
+/// All rules, in the order of Rules.td.
 const std::vector<Rule> &rules();
 /// Null: there is no such rule.
 const Rule *findRule(const std::string &name);
@@ -69,7 +69,7 @@ struct RuleFiring {
 /// What rules did to a network, in order.
 struct RuleLog {
   std::vector<RuleFiring> firings;
-  bool isBudgetSpent = false; ///< graph-apply-rules had more to do
+  bool isBudgetSpent = false; ///< the budget ended before the rewrites that lower the cost did
 };
 
 /// The log that the passes of a graph phase share: copies of a recorder write to one.

@@ -28,11 +28,12 @@ class Rule<string name, RuleClass exactness, string meaning> {
   string ruleName = name;
   RuleClass ruleClass = exactness;
   string ruleMeaning = meaning;
-  /// Always applied, whatever it costs: no op later knows the source.
+  /// The rule is always applied, whatever its cost: no later pass knows the source.
   bit isRequired = 0;
-  /// Also part of graph-fold-constants, which always runs.
+  /// The rule is also part of graph-fold-constants, which always runs.
   bit isCleanup = 0;
-  /// Another than that of the class: "Strict" of folds that every importer makes, and where ONNX leaves the order of sums open.
+  /// The first --math that allows the rule, if not that of the class: "Strict" for folds that every importer makes, and where ONNX leaves
+  /// the order of sums open.
   string leastMath = exactness.leastMath;
 }
 
@@ -45,8 +46,8 @@ class CodeRule<string name, RuleClass exactness, string meaning, string function
   string functionName = function;
 }
 
-/// A pass does it, for all ops at once or where its own estimate says so: --rules and --disable-rule say nothing about it. Patterns of the
-/// pass have the name of the rule as their debug label.
+/// A rule that `pass` applies, to all ops at once or where the pass's own estimate says so: --rules and --disable-rule say nothing about
+/// the rule. Patterns of the pass have the name of the rule as their debug label.
 class PassRule<string name, RuleClass exactness, string meaning, string pass> : Rule<name, exactness, meaning> {
   let leastMath = "Strict";
   string passName = pass;

@@ -164,6 +164,13 @@ TEST(SignalsTest, SeedsRepeatAndDistributionsFit) {
     EXPECT_TRUE(x >= -1 && x <= 5);
   const HostTensor chances = numbers({4}, {0, 1, 0, 1});
   EXPECT_EQ(realsOf(TestCall("Bernoulli").in(chances).run()), realsOf(chances));
+  double tossed = 0;
+  for (double x :
+       realsOf(TestCall("Bernoulli").set("seed", 1.0f).in(numbers({10000}, std::vector<double>(10000, 0.25))).run())) {
+    EXPECT_TRUE(x == 0 || x == 1);
+    tossed += x;
+  }
+  EXPECT_NEAR(tossed, 2500, 260) << "six standard deviations";
   EXPECT_EQ(TestCall("RandomNormalLike").set("dtype", 11).in(chances).run().type, ElementKind::F64);
   const HostTensor drawn = TestCall("Multinomial")
                                .set("sample_size", 10000)
