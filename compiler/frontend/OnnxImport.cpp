@@ -774,7 +774,7 @@ std::vector<Tensor> GraphImporter::importResults(Node &node, const onnx::NodePro
   }
   if (proto.output_size() == 0)
     throw ImportError{"the node has no outputs"};
-  std::string reason = "the accelerator has no such operator";
+  std::string reason = graph::kNoKernel.str();
   mlir::Block &body = function.getBody().front();
   mlir::Operation *last = body.empty() ? nullptr : &body.back();
   std::vector<std::pair<ElementKind, Shape>> types;

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import unittest
 
+import onnx
+
 SOURCE = pathlib.Path(os.environ["TILEWRIGHT_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "tests/e2e/cli"))
 from cli_test import CliTest  # noqa: E402
@@ -141,6 +143,15 @@ int main(void) {
         self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--name", "x", message="--name is for --target cpu, gpu or opencl")
         self.write("file", "")
         self.fails("compile", "net.mlir", "--target", "gpu", "-o", "file", message="file")
+
+    def test_an_operator_without_code_is_refused_in_the_name_of_the_target(self):
+        tensors = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3]) for name in "xy"]
+        node = onnx.helper.make_node("Hardmax", ["x"], ["y"], name="choice")
+        onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "net", tensors[:1], tensors[1:]),
+                                         opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), str(self.path / "hardmax.onnx"))
+        for target, code in [("gpu", "code for a GPU"), ("opencl", "code for OpenCL")]:
+            self.fails("compile", "hardmax.onnx", "--target", target,
+                       message=f'node "choice" (Hardmax): no target takes it: {code} has no such operator')
 
     def test_without_a_gpu_the_runner_says_so(self):
         self.compiled()
