@@ -87,8 +87,11 @@ struct Data {
 Data dataOf(const Problem &p) {
   const int64_t outHeight = p.outSize(0), outWidth = p.outSize(1), perGroup = p.channels / p.group,
                 resultsPerGroup = p.results / p.group;
-  Data data{numbers(p.images * p.channels * p.height * p.width, 1), numbers(p.weights(), 77), numbers(p.results, 5),
-            numbers(p.images * p.results * outHeight * outWidth, 9), {}};
+  Data data{numbers(p.images * p.channels * p.height * p.width, 1),
+            numbers(p.weights(), 77),
+            numbers(p.results, 5),
+            numbers(p.images * p.results * outHeight * outWidth, 9),
+            {}};
   data.expected.assign(data.residual.size(), 0);
   auto outAt = [&](int64_t image, int64_t result, int64_t y, int64_t x) -> int & {
     return data.expected[size_t(((image * p.results + result) * outHeight + y) * outWidth + x)];
@@ -199,12 +202,12 @@ TEST_P(GpuConvolutionTest, TensorCoresComputeWhatLoopsCompute) {
   auto program = runtime::compileOnGpu(path, options);
   std::remove(path.c_str());
   ASSERT_TRUE(bool(program)) << program.error().message;
-  auto product = llvm::find_if(program->steps, [](const gpu::Step &step) {
-    return step.kind == "convolution" || step.kind == "matrix product";
-  });
+  auto product = llvm::find_if(
+      program->steps, [](const gpu::Step &step) { return step.kind == "convolution" || step.kind == "matrix product"; });
   ASSERT_NE(product, program->steps.end());
   // What is behind the sums is part of the step.
-  EXPECT_EQ(std::count_if(product + 1, program->steps.end(), [&](const gpu::Step &step) { return step.name == product->name; }), 0);
+  EXPECT_EQ(std::count_if(product + 1, program->steps.end(), [&](const gpu::Step &step) { return step.name == product->name; }),
+            0);
 
   std::vector<std::vector<uint8_t>> inputs;
   for (const Numbers *input : {&data.x, &data.residual}) {

@@ -131,7 +131,8 @@ Function *gpu::emitSplitSum(llvm::Module &module, const SplitSum &sum) {
   Value *splitTile = b.CreateUDiv(block, perTile);
   Value *number = b.CreateAdd(b.CreateMul(b.CreateURem(block, perTile), b.getInt32(SplitSum::kThreads)), ampere.threadIndex());
   Value *inRow = b.getInt32(sum.columns / sum.lanes);
-  Value *rowInTile = b.CreateUDiv(number, inRow), *columnInTile = b.CreateMul(b.CreateURem(number, inRow), b.getInt32(sum.lanes));
+  Value *rowInTile = b.CreateUDiv(number, inRow),
+        *columnInTile = b.CreateMul(b.CreateURem(number, inRow), b.getInt32(sum.lanes));
   const TilePlace place =
       placeOfTile(b, b.CreateAdd(split.wholeTiles(), splitTile), rowTiles, columnTiles, sum.kernel.isBatched);
   Value *row = b.CreateAdd(b.CreateMul(place.row, b.getInt32(sum.rows)), rowInTile),
@@ -163,8 +164,8 @@ Function *gpu::emitSplitSum(llvm::Module &module, const SplitSum &sum) {
     SmallVector<Value *> pointers;
     for (unsigned i = 0; i < sum.kernel.pointers; ++i)
       pointers.push_back(function->getArg(SplitSum::FirstPointer + i));
-    const ResultPlace results{parameter(SplitSum::Out),         parameter(SplitSum::Rows),
-                              parameter(SplitSum::Columns),     parameter(SplitSum::RowStride),
+    const ResultPlace results{parameter(SplitSum::Out),          parameter(SplitSum::Rows),
+                              parameter(SplitSum::Columns),      parameter(SplitSum::RowStride),
                               parameter(SplitSum::InnerBatches), parameter(SplitSum::InnerStride),
                               parameter(SplitSum::OuterStride)};
     finishNeighbours(b, sum.kernel, results, pointers, ArrayRef<Value *>(sums).drop_front(), place.batch, row, column);

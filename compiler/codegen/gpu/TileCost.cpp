@@ -17,7 +17,8 @@ TileCost::TileCost(const DeviceModel &device, unsigned multiprocessors, const Pr
       count(size.batches * llvm::divideCeil(size.rows, tile.rows) * llvm::divideCeil(size.columns, tile.columns)) {
   const double depth = double(kStageRowBytes) / size.elementBytes;
   // Bytes are twice as fast as bf16, floats half.
-  const double cycles = double(tile.rows) * tile.columns * depth / (device.productsPerCycle * 2 / size.elementBytes) / tile.rate;
+  const double cycles =
+      double(tile.rows) * tile.columns * depth / (device.productsPerCycle * 2 / size.elementBytes) / tile.rate;
   stageMicroseconds = cycles / (device.clockGigahertz * 1e3);
   memoryMicroseconds = size.bytes / device.memoryGigabytes / 1e3;
   slotMicroseconds = 2.0 * tile.rows * tile.columns * 4 / device.memoryGigabytes / 1e3;
