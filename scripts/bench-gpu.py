@@ -78,12 +78,13 @@ def compile_all(folder, keeps_weights):
         model.write_text(attention_text(length))
         compile_one(model, f"attention-{length}")
         model.unlink()
+    models = folder / "models"
     for name, batch in NETWORKS:
-        models = folder / "models"
         subprocess.run([sys.executable, str(ROOT / "scripts/networks.py"), str(models), name, "--type", "bfloat16", "--batch", str(batch)],
                        check=True, stdout=subprocess.DEVNULL)
         compile_one(models / f"{name}.onnx", f"{name}-{batch}")
         (models / f"{name}.onnx").unlink()
+    models.rmdir()
     if keeps_weights:
         return
     shutil.copy(ROOT / "build/release/bin/tilewright-gpu", folder)
@@ -110,7 +111,12 @@ class Torch:
     """PyTorch's side."""
 
     def __init__(self):
-        import torch
+        try:
+            import torch
+        except ImportError:
+            raise ImportError("no PyTorch here") from None
+        if not torch.cuda.is_available():
+            raise ImportError("PyTorch without a GPU here")
         self.torch = torch
         torch.manual_seed(1)
         torch.backends.cudnn.benchmark = True
@@ -191,8 +197,8 @@ def run_all(folder, arguments):
     try:
         torch = Torch()
         version = f"PyTorch {torch.torch.__version__}"
-    except ImportError:
-        torch, version = None, "no PyTorch here"
+    except ImportError as missing:
+        torch, version = None, str(missing)
     lines, ratios, spills, device = [], [], [], ""
 
     def beside(name, function, copies, unit, scale):

@@ -47,9 +47,9 @@ TEST(TileCostTest, ThePartOfAWaveThatIsLeftOverIsSplitAmongAllMultiprocessors) {
 }
 
 TEST(TileCostTest, WholeWavesAreNotSplit) {
-  EXPECT_FALSE(costOnH100(square(128 * 11, 256 * 12, 4096)).bestSplit());     // 132 tiles
-  EXPECT_FALSE(costOnH100(square(128 * 11, 256 * 24, 4096)).bestSplit());     // 264
-  EXPECT_TRUE(costOnH100(square(128 * 11, 256 * 12 + 1, 4096)).bestSplit());  // 11 more
+  EXPECT_FALSE(costOnH100(square(128 * 11, 256 * 12, 4096)).bestSplit());    // 132 tiles
+  EXPECT_FALSE(costOnH100(square(128 * 11, 256 * 24, 4096)).bestSplit());    // 264
+  EXPECT_TRUE(costOnH100(square(128 * 11, 256 * 12 + 1, 4096)).bestSplit()); // 11 more
 }
 
 TEST(TileCostTest, AFewTilesOfALongDepthAreWorthSplittingAndOfAShortOneNot) {
@@ -166,9 +166,8 @@ protected:
     llvm::Expected<gpu::Program> compiled = test::compileText(GetParam().text, options);
     ASSERT_TRUE(bool(compiled)) << llvm::toString(compiled.takeError());
     program = std::move(*compiled);
-    step = std::find_if(program.steps.begin(), program.steps.end(), [](const gpu::Step &s) {
-      return s.kind == "convolution" || s.kind == "matrix product";
-    });
+    step = std::find_if(program.steps.begin(), program.steps.end(),
+                        [](const gpu::Step &s) { return s.kind == "convolution" || s.kind == "matrix product"; });
     ASSERT_NE(step, program.steps.end());
     for (size_t i = 0; i < step->variants.size(); ++i)
       (llvm::StringRef(step->variants[i].name).contains("stream-k") ? split : whole).push_back(i);

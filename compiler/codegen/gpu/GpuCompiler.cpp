@@ -45,6 +45,9 @@ constexpr double kShortMicroseconds = 20;     ///< kernels that are worth overla
 constexpr unsigned kMostSharedBytes = 232448; ///< of a block
 constexpr unsigned kLeastStages = 3;          ///< of a tile that gives some up for its residual
 
+/// Of a tile that is split: with four, ptxas has too few registers for the pieces beside windows.
+constexpr unsigned kMostSplitConsumers = 3;
+
 /// The tiles there are. `rate`: about the part of the tensor cores' peak that a tile reaches. Those of 128 rows or 128 columns and more come
 /// from large square products; those of smaller tiles are estimates. Rates only order the variants, which are timed where there is a GPU.
 struct Tile {
@@ -1112,7 +1115,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     const TileCost cost(device, options.multiprocessors,
                         {uint64_t(contraction.batches), uint64_t(rows), uint64_t(columns), stages, size, bytes}, tileSize);
     candidates.push_back({&tile, tileSize, cost.tiles(), std::nullopt, cost.whole(shape.splitK)});
-    if (shape.splitK > 1)
+    if (shape.splitK > 1 || shape.consumers() > kMostSplitConsumers)
       continue;
     if (const std::optional<TileSplit> split = cost.bestSplit())
       candidates.push_back({&tile, tileSize, cost.tiles(), split, cost.split(*split)});
