@@ -36,7 +36,7 @@ def outcome_of(result):
     text = result.stdout + result.stderr
     if result.returncode == 0 and re.search(r"values? (equal|differ)", result.stdout):
         return "agrees", False
-    if "and no code is made for it" in text or "no target takes it" in text or "the accelerator has no such operator" in text:
+    if "and no code is made for it" in text or "no target takes it" in text or "code for OpenCL has no such operator" in text:
         return "host: " + result.stderr.strip().splitlines()[0][:110], False
     lines = [line for line in text.splitlines() if "not as expected" in line or "error" in line or "tilewright" in line]
     return ("disagrees: " if "not as expected" in text else "fails: ") + (lines or text.splitlines() or [""])[0][:160], True

@@ -774,7 +774,7 @@ std::vector<Tensor> GraphImporter::importResults(Node &node, const onnx::NodePro
   }
   if (proto.output_size() == 0)
     throw ImportError{"the node has no outputs"};
-  std::string reason = "the accelerator has no such operator";
+  std::string reason = graph::kNoKernel.str();
   mlir::Block &body = function.getBody().front();
   mlir::Operation *last = body.empty() ? nullptr : &body.back();
   std::vector<std::pair<ElementKind, Shape>> types;
@@ -1093,14 +1093,21 @@ void GraphImporter::importNode(const onnx::NodeProto &proto, const std::string &
     return;
   }
   try {
-    bool readsHostValue = false;
-    operators::forEachRead(proto, [&](const std::string &read) { readsHostValue |= hostValues.count(read) != 0; });
-    if (readsHostValue) {
+    std::string whatHostHas; // of what it reads
+    operators::forEachRead(proto, [&](const std::string &read) {
+      auto found = hostValues.find(read);
+      if (found == hostValues.end() || !whatHostHas.empty())
+        return;
+      const operators::Value &value = found->second;
+      const char *type = value.form == operators::Value::Form::Tensor ? elementName(value.tensor->type) : "sequence";
+      whatHostHas = "it reads \"" + printable(read) + "\" of type " + type + ", which only the host has";
+    });
+    if (!whatHostHas.empty()) {
       if (compute(proto))
         return;
       if (!options.remainder)
-        throw ImportError{"it reads a tensor of a type that only the host has"};
-      return leave(proto, name, "it reads a tensor of a type that only the host has");
+        throw ImportError{whatHostHas};
+      return leave(proto, name, whatHostHas);
     }
     if (inlineBranch(proto, name))
       return;

@@ -30,6 +30,9 @@ std::string operatorTitle(llvm::StringRef domain, llvm::StringRef op);
 /// names of types. Nothing if it is about another dialect: that is a mistake of the compiler.
 std::optional<std::string> sentenceOf(llvm::StringRef verifierText);
 
+/// The reason of a graph.fallback whose operator has no kernel; a target says it of itself.
+inline constexpr llvm::StringLiteral kNoKernel = "no kernel computes this operator";
+
 /// A node that no target implements, and why.
 struct UnsupportedNode {
   std::string name, op, reason;

@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <functional>
 #include <gtest/gtest.h>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -32,7 +33,7 @@ namespace {
 
 struct Subject {
   const char *name, *text;
-  const char *tile; ///< TileShape::name() of the variant
+  const char *tile; ///< Variant::name
   unsigned stages;  ///< of its ring
   /// Blocks that the tiles go to, so that each has several and the ring of stages goes round. 0: as the compiler has it.
   uint32_t grid = 0;
@@ -41,9 +42,35 @@ struct Subject {
   gpu::Architecture architecture = gpu::Architecture::Sm90a;
   /// Its kernel has other arguments: no faults in them.
   bool isAttention = false;
+  /// The faults are in the second launch, which adds up the parts of split tiles.
+  bool isSum = false;
 
   bool isHopper() const { return architecture == gpu::Architecture::Sm90a; }
 };
+
+/// A product whose epilogue reads a residual: nine tiles of 64 x 64, of five stages of k.
+constexpr const char *kResidualProduct =
+    R"(func.func @main(%x: tensor<136x264xbf16>, %r: tensor<136x136xbf16>) -> tensor<136x136xbf16> {
+  %a = graph.cast %x : (tensor<136x264xbf16>) -> tensor<136x264xf32>
+  %q = graph.cast %r : (tensor<136x136xbf16>) -> tensor<136x136xf32>
+  %w = graph.constant dense<0.0> : tensor<264x136xf32>
+  %y = graph.matmul %a, %w : (tensor<136x264xf32>, tensor<264x136xf32>) -> tensor<136x136xf32>
+  %s = graph.add %y, %q : (tensor<136x136xf32>, tensor<136x136xf32>) -> tensor<136x136xf32>
+  %o = graph.cast %s : (tensor<136x136xf32>) -> tensor<136x136xbf16>
+  return %o : tensor<136x136xbf16>
+})";
+
+/// The same of seven stages: more than a ring has, so that a block comes back to the last stage of a whole tile.
+constexpr const char *kLongProduct =
+    R"(func.func @main(%x: tensor<136x424xbf16>, %r: tensor<136x136xbf16>) -> tensor<136x136xbf16> {
+  %a = graph.cast %x : (tensor<136x424xbf16>) -> tensor<136x424xf32>
+  %q = graph.cast %r : (tensor<136x136xbf16>) -> tensor<136x136xf32>
+  %w = graph.constant dense<0.0> : tensor<424x136xf32>
+  %y = graph.matmul %a, %w : (tensor<136x424xf32>, tensor<424x136xf32>) -> tensor<136x136xf32>
+  %s = graph.add %y, %q : (tensor<136x136xf32>, tensor<136x136xf32>) -> tensor<136x136xf32>
+  %o = graph.cast %s : (tensor<136x136xf32>) -> tensor<136x136xbf16>
+  return %o : tensor<136x136xbf16>
+})";
 
 const Subject kSubjects[] = {
     // Six tiles for two blocks; two chunks leave as boxes, from two buffers; the epilogue reads a residual.
@@ -127,16 +154,18 @@ const Subject kSubjects[] = {
 })",
      "64x128", 6, 2},
     // The epilogue's loads are its own. The best tile has this variant: on nine multiprocessors, for nine tiles, that is no split one.
-    {"direct", R"(func.func @main(%x: tensor<136x264xbf16>, %r: tensor<136x136xbf16>) -> tensor<136x136xbf16> {
-  %a = graph.cast %x : (tensor<136x264xbf16>) -> tensor<136x264xf32>
-  %q = graph.cast %r : (tensor<136x136xbf16>) -> tensor<136x136xf32>
-  %w = graph.constant dense<0.0> : tensor<264x136xf32>
-  %y = graph.matmul %a, %w : (tensor<136x264xf32>, tensor<264x136xf32>) -> tensor<136x136xf32>
-  %s = graph.add %y, %q : (tensor<136x136xf32>, tensor<136x136xf32>) -> tensor<136x136xf32>
-  %o = graph.cast %s : (tensor<136x136xf32>) -> tensor<136x136xbf16>
-  return %o : tensor<136x136xbf16>
+    {"direct", kResidualProduct, "64x64 direct", 5, 2, 9},
+    // Five blocks do a whole tile each, then share the k of the other four: 28 stages, so that pieces lie in two tiles.
+    {"stream", kLongProduct, "64x64 stream-k 4/5", 5, 0, 5},
+    {"stream_sum", kLongProduct, "64x64 stream-k 4/5", 5, 0, 5, gpu::Architecture::Sm90a, false, true},
+    // All tiles are split; bytes of permuted columns.
+    {"stream_bytes", R"(func.func @main(%x: tensor<136x1008xi8>) -> tensor<136x144xi8> {
+  %w = graph.constant dense<0> : tensor<1008x144xi8>
+  %y = graph.matmul_integer %x, %w {a_zero_point = 3 : i32, b_zero_points = array<i32: 0>} : (tensor<136x1008xi8>, tensor<1008x144xi8>) -> tensor<136x144xi32>
+  %o = graph.requantize %y {multipliers = array<f32: 0.0001>, axis = 1 : i64, zero_point = -5 : i32} : (tensor<136x144xi32>) -> tensor<136x144xi8>
+  return %o : tensor<136x144xi8>
 })",
-     "64x64 direct", 5, 2, 9},
+     "64x64 stream-k 9/11", 5, 0, 11},
     // Of sm_80, each with more stages of k than the ring has. A product whose epilogue reads a residual.
     {"mma", R"(func.func @main(%x: tensor<70x584xbf16>, %r: tensor<70x72xbf16>) -> tensor<70x72xbf16> {
   %a = graph.cast %x : (tensor<70x584xbf16>) -> tensor<70x584xf32>
@@ -158,7 +187,7 @@ const Subject kSubjects[] = {
   return %o : tensor<1x56x9x8xbf16>
 })",
      "128x64", 4, 0, 0, gpu::Architecture::Sm80},
-    // Products of computed matrices, B as it lies, and a k that two blocks share.
+    // Products of computed matrices, B as it lies, all split: a piece begins in one tile and ends in the next.
     {"mma_split", R"(func.func @main(%p: tensor<2x70x712xbf16>, %v: tensor<2x712x72xbf16>) -> tensor<2x70x72xbf16> {
   %a = graph.cast %p : (tensor<2x70x712xbf16>) -> tensor<2x70x712xf32>
   %b = graph.cast %v : (tensor<2x712x72xbf16>) -> tensor<2x712x72xf32>
@@ -166,7 +195,10 @@ const Subject kSubjects[] = {
   %o = graph.cast %s : (tensor<2x70x72xf32>) -> tensor<2x70x72xbf16>
   return %o : tensor<2x70x72xbf16>
 })",
-     "64x64/2", 4, 0, 0, gpu::Architecture::Sm80},
+     "64x64 stream-k 8/13", 4, 0, 13, gpu::Architecture::Sm80},
+    // Whole tiles and split ones.
+    {"mma_stream", kLongProduct, "64x64 stream-k 4/5", 4, 0, 5, gpu::Architecture::Sm80},
+    {"mma_stream_sum", kLongProduct, "64x64 stream-k 4/5", 4, 0, 5, gpu::Architecture::Sm80, false, true},
     // Attention: whole tiles of keys, and a part of one.
     {"mma_attention",
      R"(func.func @main(%q: tensor<1x60x64xbf16>, %k: tensor<1x248x64xbf16>, %v: tensor<1x248x64xbf16>) -> tensor<1x60x64xbf16> {
@@ -217,7 +249,7 @@ gpu::Program programOf(const Subject &subject) {
 gpu::Launch &faultyLaunch(gpu::Program &program, const Subject &subject) {
   auto step = std::find_if(program.steps.rbegin(), program.steps.rend(),
                            [&](const gpu::Step &s) { return s.variants[0].name == subject.tile; });
-  return step->variants[0].launches[subject.isHopper() ? step->variants[0].launches.size() - 1 : 0];
+  return step->variants[0].launches[subject.isSum ? 1 : 0];
 }
 
 std::vector<std::vector<uint8_t>> inputsOf(const gpu::Program &program) {
@@ -389,6 +421,7 @@ const TextFault kTextFaults[] = {
     {"sums are stored elsewhere", "st.shared.b32", operand(0, "add", 512)},
     {"sums of another block", "mapa.shared::cluster", operand(-1, "xor", 1)},
     {"another block of the cluster", "%cluster_ctarank", replaced("%cluster_ctarank", "0")},
+    {"sums of a part go to other columns", "st.global.v2", operand(0, "add", 8)},
     // Descriptors.
     {"a descriptor of rows swizzled by 64 bytes", "or.b64", descriptor(62, 3), All},
     {"8 rows lie 512 bytes apart", "or.b64", descriptor(32, 64 ^ 32), All},
@@ -434,13 +467,23 @@ const TextFault kMmaTextFaults[] = {
     {"a ring one stage longer, for one side", ", @STAGES;", replaced(", @STAGES;", ", @LONGER;"), All},
 };
 
+/// Of the kernel that adds up the parts of split tiles.
+const TextFault kSumTextFaults[] = {
+    {"parts come from other columns", "ld.global.v4", operand(-1, "add", 16)},
+    {"a part is left out", "add.rn.f32", removed},
+    {"another tile", "%ctaid.x", operand(0, "xor", 1)},
+    {"results go elsewhere", "st.global", operand(0, "add", 8)},
+};
+
 struct Mutant {
   std::string name;
   gpu::Program program;
 };
 
 llvm::ArrayRef<TextFault> textFaultsOf(const Subject &subject) {
-  return subject.isHopper() ? llvm::ArrayRef(kTextFaults) : llvm::ArrayRef(kMmaTextFaults);
+  return subject.isSum        ? llvm::ArrayRef(kSumTextFaults)
+         : subject.isHopper() ? llvm::ArrayRef(kTextFaults)
+                              : llvm::ArrayRef(kMmaTextFaults);
 }
 
 void addTextFaults(const gpu::Program &program, const Subject &subject, std::vector<Mutant> &mutants) {
@@ -553,8 +596,25 @@ enum Parameter : size_t {
   FilterWidth,
   ChannelBlocks,
   InnerBatches,
-  Out
+  Split,
+  Out,
+  Slots,
+  FirstPointer
 };
+
+/// The same of split tiles.
+std::function<bool(gpu::Program &, gpu::Launch &)> splitNumber(size_t split, size_t argument, int by) {
+  return [=](gpu::Program &program, gpu::Launch &launch) {
+    return std::get<uint32_t>(launch.arguments[split]) && number(argument, by)(program, launch);
+  };
+}
+
+std::function<bool(gpu::Program &, gpu::Launch &)> slotsElsewhere(size_t split, size_t argument) {
+  return [=](gpu::Program &, gpu::Launch &launch) {
+    std::get<gpu::Place>(launch.arguments[argument]).offset += 256;
+    return std::get<uint32_t>(launch.arguments[split]) != 0;
+  };
+}
 
 /// A change of the map of a residual that is copied ahead: the last argument.
 auto residualMap(void (*change)(gpu::TensorMap &)) {
@@ -581,6 +641,9 @@ const DataFault kDataFaults[] = {
     {"another dilation in a line", windowNumber(DilationWidth, 1)},
     {"another width of the filter", windowNumber(FilterWidth, -1)},
     {"another number of blocks of channels", windowNumber(ChannelBlocks, 1)},
+    {"a split tile less", splitNumber(Split, Split, -1)},
+    {"a split tile more", splitNumber(Split, Split, 1)},
+    {"the parts lie elsewhere", slotsElsewhere(Split, Slots)},
     {"the output lies elsewhere",
      [](gpu::Program &, gpu::Launch &launch) {
        std::get<gpu::Place>(launch.arguments[Out]).offset += 256;
@@ -588,9 +651,9 @@ const DataFault kDataFaults[] = {
      }},
     {"the residual lies elsewhere",
      [](gpu::Program &, gpu::Launch &launch) {
-       if (launch.arguments.size() <= Out + 1 || std::holds_alternative<gpu::MapIndex>(launch.arguments.back()))
+       if (launch.arguments.size() <= FirstPointer || std::holds_alternative<gpu::MapIndex>(launch.arguments.back()))
          return false;
-       std::get<gpu::Place>(launch.arguments[Out + 1]).offset += 256;
+       std::get<gpu::Place>(launch.arguments[FirstPointer]).offset += 256;
        return true;
      }},
     {"the residual's map lies elsewhere", residualMap([](gpu::TensorMap &m) { m.place.offset += 256; })},
@@ -609,7 +672,8 @@ const DataFault kDataFaults[] = {
     {"a block less",
      [](gpu::Program &, gpu::Launch &launch) {
        launch.grid -= launch.cluster;
-       return launch.cluster > 1; // else the others take its tiles
+       // Else the others take its tiles.
+       return launch.cluster > 1 || std::get<uint32_t>(launch.arguments[Split]);
      }},
     {"blocks without a cluster",
      [](gpu::Program &, gpu::Launch &launch) {
@@ -695,9 +759,18 @@ const DataFault kMmaDataFaults[] = {
     {"another dilation in a line", mmaWindow(gpu::MmaKernel::DilationWidth, 1)},
     {"another width of the filter", mmaWindow(gpu::MmaKernel::FilterWidth, -1)},
     {"another number of blocks of channels", mmaWindow(gpu::MmaKernel::ChannelBlocks, 1)},
+    {"a split tile less", splitNumber(gpu::MmaKernel::Split, gpu::MmaKernel::Split, -1)},
+    {"a split tile more", splitNumber(gpu::MmaKernel::Split, gpu::MmaKernel::Split, 1)},
+    {"a block of split tiles less", splitNumber(gpu::MmaKernel::Split, gpu::MmaKernel::Blocks, -1)},
+    {"a block of split tiles more", splitNumber(gpu::MmaKernel::Split, gpu::MmaKernel::Blocks, 1)},
+    {"the parts lie elsewhere", slotsElsewhere(gpu::MmaKernel::Split, gpu::MmaKernel::Slots)},
     {"A lies elsewhere", elsewhere(gpu::MmaKernel::A)},
     {"B lies elsewhere", elsewhere(gpu::MmaKernel::B)},
-    {"the output lies elsewhere", elsewhere(gpu::MmaKernel::Out)},
+    {"the output lies elsewhere",
+     [](gpu::Program &, gpu::Launch &launch) {
+       std::get<gpu::Place>(launch.arguments[gpu::MmaKernel::Out]).offset += 256;
+       return launch.arguments.size() > gpu::MmaKernel::FirstPointer; // else all tiles are split
+     }},
     {"a kilobyte of shared memory less",
      [](gpu::Program &, gpu::Launch &launch) {
        launch.sharedBytes -= 1024;
@@ -715,7 +788,33 @@ const DataFault kMmaDataFaults[] = {
      }},
 };
 
+const DataFault kSumDataFaults[] = {
+    {"64 rows less", number(gpu::SplitSum::Rows, -64)},
+    {"64 columns less", number(gpu::SplitSum::Columns, -64)},
+    {"one stage of k", number(gpu::SplitSum::Stages, -6)}, // with a few less, pieces end in the same tiles
+    {"a split tile less", number(gpu::SplitSum::Split, -1)},
+    {"a split tile more", number(gpu::SplitSum::Split, 1)},
+    {"a block of split tiles less", number(gpu::SplitSum::Blocks, -1)},
+    {"a block of split tiles more", number(gpu::SplitSum::Blocks, 1)},
+    {"rows of the output lie further apart", number(gpu::SplitSum::RowStride, 4)},
+    {"the parts lie elsewhere", elsewhere(gpu::SplitSum::Slots)},
+    {"the output lies elsewhere", elsewhere(gpu::SplitSum::Out)},
+    {"the residual lies elsewhere", elsewhere(gpu::SplitSum::FirstPointer)},
+    {"a warp less",
+     [](gpu::Program &, gpu::Launch &launch) {
+       launch.block -= 32;
+       return true;
+     }},
+    {"a tile less",
+     [](gpu::Program &, gpu::Launch &launch) {
+       launch.grid -= launch.grid / 4;
+       return true;
+     }},
+};
+
 llvm::ArrayRef<DataFault> dataFaultsOf(const Subject &subject) {
+  if (subject.isSum)
+    return kSumDataFaults;
   return subject.isHopper() ? llvm::ArrayRef(kDataFaults) : llvm::ArrayRef(kMmaDataFaults);
 }
 
@@ -758,6 +857,10 @@ const Equivalent kEquivalent[] = {
     {"boxes: no griddepcontrol.wait", "producer and consumers wait, and no grid in front writes what they read"},
     {"pixels: no griddepcontrol.wait", "as in boxes"},
     {"bytes: no griddepcontrol.wait", "as in boxes"},
+    {"stream: no bulk wait_group.read #1",
+     "a block has one whole tile: no store reads the buffers that its residual is copied to"},
+    {"stream: no griddepcontrol.wait", "as in boxes"},
+    {"stream_bytes: no griddepcontrol.wait", "as in boxes"},
     {"split: no arrival #2", "a block has one tile: nobody waits for the last stages to be empty"},
 };
 
@@ -842,20 +945,21 @@ TEST_P(GpuMutantsTest, FaultsAreCaught) {
   printf("  %zu faults planted, %zu caught\n", planted, found);
   if (only)
     return;
-  EXPECT_GE(planted, subject.isHopper() ? 60u : subject.isAttention ? 30u : 40u);
+  EXPECT_GE(planted, subject.isSum ? 15u : subject.isHopper() ? 60u : subject.isAttention ? 30u : 40u);
   EXPECT_GE(double(found), 0.95 * double(planted));
 }
 
 TEST(GpuFaultsTest, EveryFaultHasAPlace) {
-  std::set<std::string> planted[2];
+  std::map<const void *, std::set<std::string>> planted; // by their table
   for (const Subject &subject : kSubjects)
     for (const Mutant &mutant : mutantsOf(programOf(subject), subject))
-      planted[subject.isHopper()].insert(llvm::StringRef(mutant.name).split(": ").second.split(" #").first.str());
-  for (const Subject &subject : {kSubjects[0], std::end(kSubjects)[-1]}) {
+      planted[textFaultsOf(subject).data()].insert(llvm::StringRef(mutant.name).split(": ").second.split(" #").first.str());
+  for (const Subject &subject : kSubjects) {
+    const std::set<std::string> &found = planted[textFaultsOf(subject).data()];
     for (const TextFault &fault : textFaultsOf(subject))
-      EXPECT_TRUE(planted[subject.isHopper()].count(fault.name)) << fault.name;
+      EXPECT_TRUE(found.count(fault.name)) << fault.name;
     for (const DataFault &fault : dataFaultsOf(subject))
-      EXPECT_TRUE(planted[subject.isHopper()].count(fault.name)) << fault.name;
+      EXPECT_TRUE(found.count(fault.name)) << fault.name;
   }
 }
 

@@ -3,7 +3,7 @@
 //
 // Products and convolutions of -1, 0 and 1, whose sums every type holds exactly,
 // compared with plain loops: every tile, of every type, of sizes that no tile
-// divides, with threads in several orders.
+// divides, with threads in several orders; whole tiles, and split ones.
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/gpu/MmaKernel.h"
 #include "compiler/codegen/gpu/Kernel.h"
@@ -19,7 +19,7 @@
 #include <gtest/gtest.h>
 
 using namespace tw;
-using gpu::Element;
+using gpu::Element, gpu::Splitting;
 
 namespace {
 
@@ -174,6 +174,14 @@ std::string ptxOf(const std::function<void(llvm::Module &)> &emit) {
   return *ptx;
 }
 
+std::vector<std::pair<gpu::MmaTile, Splitting>> tilesAndSplittings() {
+  std::vector<std::pair<gpu::MmaTile, Splitting>> all;
+  for (const gpu::MmaTile &tile : gpu::mmaTiles())
+    for (Splitting splitting : {Splitting::None, Splitting::Last, Splitting::All})
+      all.push_back({tile, splitting});
+  return all;
+}
+
 class MmaKernelTest : public testing::TestWithParam<Problem> {};
 
 } // namespace
@@ -187,13 +195,19 @@ TEST_P(MmaKernelTest, EveryTileComputesWhatLoopsCompute) {
   const uint32_t depthB = p.isImage() ? stages * depth : uint32_t(p.depth), rows = uint32_t(p.allRows()),
                  columns = uint32_t(p.columns);
   unsigned number = 0;
-  for (const gpu::MmaTile &tile : gpu::mmaTiles()) {
+  for (const auto &[tile, splitting] : tilesAndSplittings()) {
     const gpu::MmaShape &shape = tile.shape;
-    if (stages < shape.splitK)
+    const uint32_t tiles =
+        uint32_t(p.batches) * uint32_t(llvm::divideCeil(rows, shape.rows)) * uint32_t(llvm::divideCeil(columns, shape.columns));
+    // About two and a half pieces for each split tile, so that pieces lie in one tile and in two.
+    const uint32_t split = splitting == Splitting::None ? 0 : splitting == Splitting::All ? tiles : tiles / 2;
+    const uint32_t pieces = std::min(split * 5 / 2, split * stages);
+    if (splitting != Splitting::None && !split)
       continue;
-    SCOPED_TRACE(shape.name());
+    SCOPED_TRACE(shape.name() + ", " + std::to_string(split) + " of " + std::to_string(tiles) + " tiles split");
     gpu::MmaKernel kernel = kernelOf(p, shape), product = kernel;
-    if (shape.splitK > 1)
+    product.splitting = splitting;
+    if (splitting == Splitting::All)
       product.pointers = 0;
     auto module = ptxemu::Module::parse(ptxOf([&](llvm::Module &m) { emitMmaKernel(m, product); }));
     // Batches in two dims, the inner one of two.
@@ -227,11 +241,15 @@ TEST_P(MmaKernelTest, EveryTileComputesWhatLoopsCompute) {
                                 uint32_t(p.dilation),
                                 uint32_t(p.dilation),
                                 uint32_t(p.filter),
-                                blocks};
+                                blocks,
+                                split,
+                                pieces};
     static_assert(std::size(numbers) == gpu::MmaKernel::FirstPointer - gpu::MmaKernel::Batches);
-    const uint64_t results = uint64_t(p.batches) * rows * columns;
+    const uint32_t sumNumbers[] = {uint32_t(p.batches),   rows, columns, stages, split, pieces, columns, inner, rows * columns,
+                                   rows * columns * inner};
+    static_assert(std::size(sumNumbers) == gpu::SplitSum::FirstPointer - gpu::SplitSum::Batches);
     for (bool isRandom : {true, false}) {
-      if (!isRandom && number > 2)
+      if (!isRandom && (number > 2 || splitting != Splitting::None))
         continue;
       ptxemu::LaunchOptions options;
       if (isRandom) {
@@ -244,14 +262,18 @@ TEST_P(MmaKernelTest, EveryTileComputesWhatLoopsCompute) {
       const ptxemu::DevicePointer a = device.upload(data.a, "A"), b = device.upload(data.b, "B"),
                                   addends = device.upload(data.addends, "addends"),
                                   out = device.allocate(data.expected.size(), "out"),
-                                  sums = device.allocate(results * 4 * shape.splitK, "sums");
-      auto launch = [&](const ptxemu::Module &code, ptxemu::DevicePointer from, ptxemu::DevicePointer to, uint32_t grid,
-                        uint32_t block, uint32_t sharedBytes, bool readsPointers) {
+                                  slots = device.allocate(
+                                      std::max(uint64_t(split + pieces) * shape.rows * shape.columns * 4, uint64_t(1)),
+                                      "slots");
+      auto launch = [&](const ptxemu::Module &code, llvm::ArrayRef<ptxemu::DevicePointer> pointers,
+                        llvm::ArrayRef<uint32_t> numbers, bool readsAddends, uint32_t grid, uint32_t block,
+                        uint32_t sharedBytes) {
         ptxemu::Arguments arguments;
-        arguments.add(from).add(b).add(to);
+        for (ptxemu::DevicePointer pointer : pointers)
+          arguments.add(pointer);
         for (uint32_t each : numbers)
           arguments.add(each);
-        if (readsPointers)
+        if (readsAddends)
           arguments.add(addends);
         ptxemu::LaunchShape launched;
         launched.grid.x = grid;
@@ -259,14 +281,13 @@ TEST_P(MmaKernelTest, EveryTileComputesWhatLoopsCompute) {
         launched.dynamicSharedBytes = sharedBytes;
         device.launch(code, "kernel", launched, arguments, options);
       };
-      const uint32_t grid = uint32_t(p.batches) * uint32_t(llvm::divideCeil(rows, shape.rows)) *
-                            uint32_t(llvm::divideCeil(columns, shape.columns)) * shape.splitK;
       try {
-        launch(*module, a, shape.splitK > 1 ? sums : out, grid, shape.threads(), product.sharedBytes(), shape.splitK == 1);
-        if (shape.splitK > 1) {
-          auto sum = ptxemu::Module::parse(ptxOf([&](llvm::Module &m) { emitMmaSum(m, kernel); }));
-          launch(*sum, sums, out, uint32_t(llvm::divideCeil(results / kernel.lanes, uint64_t(gpu::kMmaSumThreads))),
-                 gpu::kMmaSumThreads, 0, true);
+        launch(*module, {a, b, out, slots}, numbers, product.pointers != 0, tiles - split + pieces, shape.threads(),
+               product.sharedBytes());
+        if (split) {
+          const gpu::SplitSum sum{kernel, shape.rows, shape.columns, kernel.lanes};
+          auto code = ptxemu::Module::parse(ptxOf([&](llvm::Module &m) { emitSplitSum(m, sum); }));
+          launch(*code, {slots, out}, sumNumbers, true, sum.blocks(split), gpu::SplitSum::kThreads, 0);
         }
         EXPECT_TRUE(device.download<uint8_t>(out, data.expected.size()) == data.expected) << "other values";
       } catch (const std::exception &error) {
@@ -280,12 +301,13 @@ TEST(MmaKernelPtxasTest, EveryTileAssemblesWithoutSpills) {
   if (!test::hasPtxas())
     GTEST_SKIP() << "there is no ptxas";
   for (const char *name : {"bf16", "f16_by_columns", "s8", "conv_bf16"})
-    for (const gpu::MmaTile &tile : gpu::mmaTiles()) {
+    for (const auto &[tile, splitting] : tilesAndSplittings()) {
       const auto *problem = std::find_if(std::begin(kProblems), std::end(kProblems),
                                          [&](const Problem &p) { return std::string(p.name) == name; });
       SCOPED_TRACE(std::string(name) + " " + tile.shape.name());
-      if (tile.shape.splitK <= 2) // more parts are the same product
-        test::expectAssembles(ptxOf([&](llvm::Module &m) { emitMmaKernel(m, kernelOf(*problem, tile.shape)); }), "sm_80");
+      gpu::MmaKernel kernel = kernelOf(*problem, tile.shape);
+      kernel.splitting = splitting;
+      test::expectAssembles(ptxOf([&](llvm::Module &m) { emitMmaKernel(m, kernel); }), "sm_80");
     }
 }
 

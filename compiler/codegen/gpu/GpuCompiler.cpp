@@ -11,6 +11,7 @@
 #include "compiler/codegen/gpu/MmaAttention.h"
 #include "compiler/codegen/gpu/MmaKernel.h"
 #include "compiler/codegen/gpu/Reductions.h"
+#include "compiler/codegen/gpu/TileCost.h"
 #include "compiler/codegen/gpu/TileKernel.h"
 #include "compiler/codegen/gpu/View.h"
 
@@ -36,22 +37,16 @@ constexpr int64_t kWarp = 32;
 /// Fewer sums than this, of more terms than lanes, get a warp each, the others a thread each. Not measured: with so many sums, threads
 /// alone fill an H100 several times.
 constexpr int64_t kMostWarpReductions = 1 << 17;
-/// The time of a launch with its first and last copies (short kernels in a graph, measured on an H100).
-constexpr double kLaunchMicroseconds = 2.5;
-/// For estimates: the clock under load, memory, and products of bf16 of a multiprocessor in a cycle.
-struct DeviceModel {
-  double clockGigahertz, memoryGigabytes, productsPerCycle;
-  unsigned multiprocessors;
-};
-constexpr DeviceModel kH100{1.7, 2900, 2048, 132};  ///< measured
-constexpr DeviceModel kA100{1.41, 1400, 1024, 108}; ///< of its data sheet, memory less a tenth
-constexpr unsigned kUnrolledTerms = 4;              ///< of a long sum: loads that a thread has in flight
-constexpr int64_t kRowElements = 4;                 ///< of a row, for a thread, where there are threads enough
-constexpr int64_t kMostTermsOfRows = 32;            ///< of sums that a thread makes for several neighbours: windows
+constexpr unsigned kUnrolledTerms = 4;        ///< of a long sum: loads that a thread has in flight
+constexpr int64_t kRowElements = 4;           ///< of a row, for a thread, where there are threads enough
+constexpr int64_t kMostTermsOfRows = 32;      ///< of sums that a thread makes for several neighbours: windows
 constexpr int64_t kFewChannels = 8;           ///< of an image whose windows' rows are unfolded: 64 in a stage would be mostly 0
 constexpr double kShortMicroseconds = 20;     ///< kernels that are worth overlapping (measured: above, it costs)
 constexpr unsigned kMostSharedBytes = 232448; ///< of a block
 constexpr unsigned kLeastStages = 3;          ///< of a tile that gives some up for its residual
+
+/// Of a tile that is split: with four, ptxas has too few registers for the pieces beside windows.
+constexpr unsigned kMostSplitConsumers = 3;
 
 /// The tiles there are. `rate`: about the part of the tensor cores' peak that a tile reaches. Those of 128 rows or 128 columns and more come
 /// from large square products; those of smaller tiles are estimates. Rates only order the variants, which are timed where there is a GPU.
@@ -148,6 +143,11 @@ private:
   /// that the product moves.
   llvm::Error addMmaVariants(MmaKernel kernel, const std::array<Place, 3> &places, llvm::ArrayRef<uint32_t> numbers,
                              llvm::ArrayRef<Argument> pointers, double bytes, Step &step);
+  /// The launch behind that of `kernel`, which adds up the slots of its split tiles. `numbers`: from SplitSum::Batches to FirstPointer.
+  llvm::Expected<Launch> sumLaunch(const ProductKernel &kernel, const TileSize &tile, unsigned lanes, Place slots, Place out,
+                                   llvm::ArrayRef<uint32_t> numbers, llvm::ArrayRef<Argument> pointers);
+  /// Room for the sums of split tiles, in a buffer that the variants of a step share.
+  Place slotsFor(std::optional<Place> &buffer, const TileSplit &split, const TileSize &tile);
   /// False if the tensor cores do not do it; then `why` says why.
   llvm::Expected<bool> compileContraction(mlir::Value root, linalg::LinalgOp op, Place to, std::string &why);
 
@@ -306,7 +306,7 @@ bool GpuCompiler::mustLieInMemory(mlir::Value value, mlir::Value root) {
   auto op = value.getDefiningOp<linalg::LinalgOp>();
   if (!op || !op.getNumReductionLoops() || inMemory.contains(value))
     return false;
-  return reductionBehind(root) != op;
+  return reductionBehind(root) != op && groupedReductionBehind(root) != op;
 }
 
 llvm::Error GpuCompiler::materialise(mlir::Value value) {
@@ -429,8 +429,16 @@ llvm::Error GpuCompiler::compileRoot(mlir::Value root, Place to) {
   };
   if (llvm::Error error = visit(root))
     return error;
-  linalg::LinalgOp reduction = reductionBehind(root);
   std::string why = "nothing is summed";
+  if (linalg::LinalgOp grouped = groupedReductionBehind(root)) {
+    std::string whyNot; // the sums' own kernel says it again
+    llvm::Expected<bool> done = compileContraction(root, grouped, to, whyNot);
+    if (!done || *done)
+      return done.takeError();
+    if (llvm::Error error = materialise(grouped->getResult(0)))
+      return error;
+  }
+  linalg::LinalgOp reduction = reductionBehind(root);
   if (reduction) {
     llvm::Expected<bool> done = compileContraction(root, reduction, to, why);
     if (!done || *done)
@@ -675,7 +683,7 @@ GpuCompiler::Corrections GpuCompiler::correctionsOf(const Contraction &contracti
     positions = setsOf(w->outWidth, w->strideWidth, w->padLeft, w->dilationWidth, filterWidth, w->width);
   }
   linalg::LinalgOp op = contraction.op;
-  const int64_t columns = contraction.columns, channels = contraction.depth / (filterHeight * filterWidth);
+  const int64_t columns = contraction.groups * contraction.columns, channels = contraction.depth / (filterHeight * filterWidth);
   const std::vector<uint8_t> weights =
       layOutWeights(contraction, 1, 1, op.getStaticLoopRanges()[contraction.depthDims.back()], false);
   std::vector<int32_t> sums;
@@ -737,73 +745,92 @@ Reading readingOf(mlir::Value root, mlir::Value leaf, const llvm::DenseSet<mlir:
   return all;
 }
 
+/// A tile, and how it is split.
+template <typename Tile> struct TileCandidate {
+  const Tile *tile;
+  TileSize size;
+  uint64_t tiles;
+  std::optional<TileSplit> split;
+  double microseconds;
+
+  Splitting splitting() const { return !split ? Splitting::None : split->tiles == tiles ? Splitting::All : Splitting::Last; }
+};
+
+template <typename Tile> void keepBest(std::vector<TileCandidate<Tile>> &candidates, size_t most) {
+  llvm::stable_sort(candidates, [](const auto &a, const auto &b) { return a.microseconds < b.microseconds; });
+  if (candidates.size() > most)
+    candidates.resize(most);
+}
+
+Place GpuCompiler::slotsFor(std::optional<Place> &buffer, const TileSplit &split, const TileSize &tile) {
+  const uint64_t needed = uint64_t(split.slots()) * tile.rows * tile.columns * 4;
+  if (!buffer)
+    buffer = bufferFor(needed);
+  buffers[buffer->offset].bytes = std::max(buffers[buffer->offset].bytes, int64_t(aligned(needed)));
+  return *buffer;
+}
+
+llvm::Expected<Launch> GpuCompiler::sumLaunch(const ProductKernel &kernel, const TileSize &tile, unsigned lanes, Place slots,
+                                              Place out, llvm::ArrayRef<uint32_t> numbers, llvm::ArrayRef<Argument> pointers) {
+  const SplitSum sum{kernel, tile.rows, tile.columns, lanes};
+  llvm::Expected<uint32_t> index = addKernel([&](llvm::Module &module) { emitSplitSum(module, sum); });
+  if (!index)
+    return index.takeError();
+  Launch launch;
+  launch.kernel = *index;
+  launch.grid = sum.blocks(numbers[SplitSum::Split - SplitSum::Batches]);
+  launch.block = SplitSum::kThreads;
+  launch.arguments = {slots, out};
+  launch.arguments.insert(launch.arguments.end(), numbers.begin(), numbers.end());
+  launch.arguments.insert(launch.arguments.end(), pointers.begin(), pointers.end());
+  return launch;
+}
+
 llvm::Error GpuCompiler::addMmaVariants(MmaKernel kernel, const std::array<Place, 3> &places, llvm::ArrayRef<uint32_t> numbers,
                                         llvm::ArrayRef<Argument> pointers, double bytes, Step &step) {
-  auto number = [&](MmaKernel::Parameter parameter) { return uint64_t(numbers[parameter - MmaKernel::Batches]); };
-  const uint64_t results = number(MmaKernel::Batches) * number(MmaKernel::Rows) * number(MmaKernel::Columns),
-                 stages = number(MmaKernel::Stages);
-  struct Candidate {
-    const MmaTile *tile;
-    uint64_t blocks;
-    double microseconds;
-  };
-  std::vector<Candidate> candidates;
+  auto number = [&](MmaKernel::Parameter parameter) { return numbers[parameter - MmaKernel::Batches]; };
+  std::vector<TileCandidate<MmaTile>> candidates;
   for (const MmaTile &tile : mmaTiles()) {
-    const MmaShape &shape = tile.shape;
-    if (stages < shape.splitK)
-      continue;
-    const uint64_t blocks = number(MmaKernel::Batches) * llvm::divideCeil(number(MmaKernel::Rows), shape.rows) *
-                            llvm::divideCeil(number(MmaKernel::Columns), shape.columns) * shape.splitK;
-    const double stage = double(shape.rows) * shape.columns * kernel.depth() /
-                         (device.productsPerCycle * 2 / gpu::bytesOf(kernel.in)) / tile.rate;
-    const double compute = std::ceil(double(blocks) / options.multiprocessors) *
-                           double(llvm::divideCeil(stages, uint64_t(shape.splitK))) * stage / (device.clockGigahertz * 1e3);
-    // Sums of split k are written and read, by one launch more.
-    const double sums = shape.splitK > 1 ? double(2 * shape.splitK * results * 4) : 0;
-    candidates.push_back(
-        {&tile, blocks,
-         kLaunchMicroseconds * (shape.splitK > 1 ? 2 : 1) + std::max(compute, (bytes + sums) / device.memoryGigabytes / 1e3)});
+    const TileSize size{tile.shape.rows, tile.shape.columns, tile.rate};
+    const TileCost cost(device, options.multiprocessors,
+                        {number(MmaKernel::Batches), number(MmaKernel::Rows), number(MmaKernel::Columns),
+                         number(MmaKernel::Stages), gpu::bytesOf(kernel.in), bytes},
+                        size);
+    candidates.push_back({&tile, size, cost.tiles(), std::nullopt, cost.whole()});
+    if (const std::optional<TileSplit> split = cost.bestSplit())
+      candidates.push_back({&tile, size, cost.tiles(), split, cost.split(*split)});
   }
-  llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) { return a.microseconds < b.microseconds; });
-  if (candidates.size() > options.mostVariants)
-    candidates.resize(options.mostVariants);
-  std::optional<Place> workspace;
-  for (const Candidate &candidate : candidates) {
+  keepBest(candidates, options.mostVariants);
+  std::optional<Place> buffer;
+  for (const TileCandidate<MmaTile> &candidate : candidates) {
     kernel.shape = candidate.tile->shape;
-    const unsigned parts = kernel.shape.splitK;
-    auto launchOf = [&](const MmaKernel &emitted, bool isSum, Place a, Place out) -> llvm::Expected<Launch> {
-      llvm::Expected<uint32_t> index =
-          addKernel([&](llvm::Module &module) { isSum ? emitMmaSum(module, emitted) : emitMmaKernel(module, emitted); });
-      if (!index)
-        return index.takeError();
-      Launch launch;
-      launch.kernel = *index;
-      launch.grid = uint32_t(isSum ? llvm::divideCeil(results / kernel.lanes, uint64_t(kMmaSumThreads)) : candidate.blocks);
-      launch.block = isSum ? kMmaSumThreads : emitted.shape.threads();
-      launch.sharedBytes = isSum ? 0 : emitted.sharedBytes();
-      launch.arguments = {a, places[MmaKernel::B], out};
-      launch.arguments.insert(launch.arguments.end(), numbers.begin(), numbers.end());
-      if (emitted.pointers)
-        launch.arguments.insert(launch.arguments.end(), pointers.begin(), pointers.end());
-      return launch;
-    };
-    Variant variant{kernel.shape.name(), candidate.microseconds, {}};
-    Place sums = places[MmaKernel::Out];
+    kernel.splitting = candidate.splitting();
+    const TileSplit split = candidate.split.value_or(TileSplit{0, 0});
+    const Place slots = candidate.split ? slotsFor(buffer, split, candidate.size) : places[MmaKernel::Out];
     MmaKernel product = kernel;
-    if (parts > 1) {
-      const uint64_t needed = parts * results * 4;
-      if (!workspace)
-        workspace = bufferFor(needed);
-      buffers[workspace->offset].bytes = std::max(buffers[workspace->offset].bytes, int64_t(aligned(needed)));
-      sums = *workspace;
+    if (kernel.splitting == Splitting::All)
       product.pointers = 0;
-    }
-    llvm::Expected<Launch> launch = launchOf(product, false, places[MmaKernel::A], sums);
-    if (!launch)
-      return launch.takeError();
-    variant.launches.push_back(std::move(*launch));
-    if (parts > 1) {
-      llvm::Expected<Launch> sum = launchOf(kernel, true, sums, places[MmaKernel::Out]);
+    llvm::Expected<uint32_t> index = addKernel([&](llvm::Module &module) { emitMmaKernel(module, product); });
+    if (!index)
+      return index.takeError();
+    Launch launch;
+    launch.kernel = *index;
+    launch.grid = uint32_t(candidate.tiles - split.tiles + split.blocks);
+    launch.block = kernel.shape.threads();
+    launch.sharedBytes = kernel.sharedBytes();
+    launch.arguments = {places[MmaKernel::A], places[MmaKernel::B], places[MmaKernel::Out], slots};
+    launch.arguments.insert(launch.arguments.end(), numbers.begin(), numbers.end());
+    launch.arguments.insert(launch.arguments.end(), {split.tiles, split.blocks});
+    if (product.pointers)
+      launch.arguments.insert(launch.arguments.end(), pointers.begin(), pointers.end());
+    Variant variant{kernel.shape.name() + (candidate.split ? split.name() : ""), candidate.microseconds, {std::move(launch)}};
+    if (candidate.split) {
+      llvm::Expected<Launch> sum =
+          sumLaunch(kernel, candidate.size, kernel.lanes, slots, places[MmaKernel::Out],
+                    {number(MmaKernel::Batches), number(MmaKernel::Rows), number(MmaKernel::Columns), number(MmaKernel::Stages),
+                     split.tiles, split.blocks, number(MmaKernel::RowStrideOut), number(MmaKernel::InnerBatches),
+                     number(MmaKernel::InnerStrideOut), number(MmaKernel::OuterStrideOut)},
+                    pointers);
       if (!sum)
         return sum.takeError();
       variant.launches.push_back(std::move(*sum));
@@ -850,8 +877,6 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   }
   // The kernel of sm_80 has strides for the channels of a group.
   const bool usesMma = !isHopper() || contraction.groups > 1;
-  if (contraction.groups > 1 && contraction.zeroPoint)
-    return no("groups and a zero point");
   // Few channels: the taps of a row become channels.
   unsigned innerDims = 1;
   int64_t rowGroup = 1;
@@ -965,15 +990,24 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   std::optional<unsigned> residual; // of the leaves: it is copied while the tile is multiplied
   const Epilogue epilogue = [&](llvm::IRBuilder<> &b, const EpilogueInput &input) {
     const unsigned lanes = unsigned(input.sums.size());
-    Value *row = input.row, *column = input.column;
+    Value *row = input.row, *column = input.column, *columns = input.columns;
+    ElementIndex index;
     if (contraction.groups > 1) { // which stand behind the pixel in the output
-      Value *perGroup = b.getInt32(uint32_t(contraction.rows));
-      row = b.CreateAdd(b.CreateMul(b.CreateURem(row, perGroup), b.getInt32(uint32_t(contraction.groups))),
-                        b.CreateUDiv(row, perGroup));
+      Value *perGroup = b.getInt32(uint32_t(contraction.rows)), *group = b.CreateUDiv(row, perGroup);
+      row = b.CreateURem(row, perGroup);
+      Value *inGroup = column;
+      column = b.CreateAdd(b.CreateMul(group, columns, "", true, true), column, "", true, true);
+      columns = b.CreateMul(columns, b.getInt32(uint32_t(contraction.groups)), "", true, true);
+      index = delinearised(b, row, type.getShape().take_front(3));
+      if (type.getRank() == 5)
+        index.dims.append({group, inGroup});
+      else
+        index.dims.push_back(column);
+    } else {
+      index = delinearised(b, row, type.getShape().drop_back());
+      index.dims.push_back(column);
     }
-    ElementIndex index = delinearised(b, row, type.getShape().drop_back());
-    index.dims.push_back(column);
-    index.linear = b.CreateAdd(b.CreateMul(row, input.columns, "", true, true), column, "", true, true);
+    index.linear = b.CreateAdd(b.CreateMul(row, columns, "", true, true), column, "", true, true);
     Elements elements(b);
     for (auto [pointer, leaf] : llvm::enumerate(leaves))
       if (residual == pointer && !input.residual.empty())
@@ -1004,6 +1038,20 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
         value = b.CreateSIToFP(value, b.getFloatTy());
     return results;
   };
+  llvm::SmallVector<Argument> pointers;
+  for (mlir::Value leaf : leaves)
+    pointers.push_back(placeInFunction(leaf));
+  if (corrections)
+    pointers.append(corrections->places.begin(), corrections->places.end());
+  auto strided = [&](std::optional<StridedMatrices> matrices, int64_t lines, int64_t width) {
+    if (!matrices)
+      matrices.emplace(StridedMatrices{width, lines, width, {}});
+    if (matrices->batch.empty() && contraction.batches > 1)
+      matrices->batch = {{contraction.batches, matrices->rows * matrices->rowStride}};
+    [[maybe_unused]] const bool splits = splitBatch(*matrices, contraction.batches / heads, heads);
+    assert(splits && "operands whose batches cannot be split are copied");
+    return *matrices;
+  };
   if (usesMma) {
     MmaKernel kernel;
     kernel.name = "kernel";
@@ -1013,22 +1061,8 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     kernel.isBatched = contraction.batches > 1;
     kernel.columnsInner = columnsInner;
     kernel.lanes = columns % 4 == 0 ? 4 : columns % 2 == 0 ? 2 : 1;
-    kernel.pointers = unsigned(leaves.size() + (corrections ? corrections->places.size() : 0));
+    kernel.pointers = unsigned(pointers.size());
     kernel.epilogue = epilogue;
-    llvm::SmallVector<Argument> pointers;
-    for (mlir::Value leaf : leaves)
-      pointers.push_back(placeInFunction(leaf));
-    if (corrections)
-      pointers.append(corrections->places.begin(), corrections->places.end());
-    auto strided = [&](std::optional<StridedMatrices> matrices, int64_t lines, int64_t width) {
-      if (!matrices)
-        matrices.emplace(StridedMatrices{width, lines, width, {}});
-      if (matrices->batch.empty() && contraction.batches > 1)
-        matrices->batch = {{contraction.batches, matrices->rows * matrices->rowStride}};
-      [[maybe_unused]] const bool splits = splitBatch(*matrices, contraction.batches / heads, heads);
-      assert(splits && "operands whose batches cannot be split are copied");
-      return *matrices;
-    };
     StridedMatrices ofA = strided(matricesA, rows, window ? window->channels : contraction.depth),
                     ofB = columnsInner ? strided(matricesB, depthB, columns) : strided(matricesB, columns, depthB),
                     ofOut = strided(matricesOut, rows, columns);
@@ -1071,27 +1105,22 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     return true;
   }
 
-  struct Candidate {
-    const Tile *tile;
-    double microseconds;
-  };
+  using Candidate = TileCandidate<Tile>;
   std::vector<Candidate> candidates;
   for (const Tile &tile : kTiles) {
     const TileShape &shape = tile.shape;
     if (stages < shape.splitK || (matricesOut && shape.splitK > 1))
       continue;
-    const double tiles =
-        double(contraction.batches) *
-        double(llvm::divideCeil(rows, int64_t(shape.rows)) * llvm::divideCeil(columns, int64_t(shape.columns))) * shape.splitK;
-    const double waves = std::ceil(tiles / options.multiprocessors);
-    // Cycles of a stage at the peak of 2048 products of bf16 in a cycle; bytes are twice as fast, floats half.
-    const double stage = double(shape.rows) * shape.columns * double(depth) / (device.productsPerCycle * 2 / size) / tile.rate;
-    const double compute = waves * std::ceil(double(stages) / shape.splitK) * stage / (device.clockGigahertz * 1e3);
-    candidates.push_back({&tile, kLaunchMicroseconds + std::max(compute, bytes / device.memoryGigabytes / 1e3)});
+    const TileSize tileSize{shape.rows, shape.columns, tile.rate};
+    const TileCost cost(device, options.multiprocessors,
+                        {uint64_t(contraction.batches), uint64_t(rows), uint64_t(columns), stages, size, bytes}, tileSize);
+    candidates.push_back({&tile, tileSize, cost.tiles(), std::nullopt, cost.whole(shape.splitK)});
+    if (shape.splitK > 1 || shape.consumers() > kMostSplitConsumers)
+      continue;
+    if (const std::optional<TileSplit> split = cost.bestSplit())
+      candidates.push_back({&tile, tileSize, cost.tiles(), split, cost.split(*split)});
   }
-  llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) { return a.microseconds < b.microseconds; });
-  if (candidates.size() > options.mostVariants)
-    candidates.resize(options.mostVariants);
+  keepBest(candidates, options.mostVariants);
 
   // What the epilogue reads, and a tile can copy while it is multiplied: a tensor like the result, and vectors.
   std::vector<TileKernel::Vector> vectors;
@@ -1114,6 +1143,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   if (residual || !vectors.empty())
     variants.push_back({candidates.front(), false});
 
+  std::optional<Place> slotBuffer;
   Step step;
   step.kind = window ? "convolution" : "matrix product";
   bool copiesAhead = false; // the first variant
@@ -1126,7 +1156,8 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     kernel.out = out;
     kernel.source = window ? RowSource::Pixels : RowSource::Matrix;
     kernel.permutesColumns = permutes;
-    kernel.storesBoxes = shape.splitK == 1 &&
+    kernel.splitting = candidate.splitting();
+    kernel.storesBoxes = shape.splitK == 1 && kernel.splitting != Splitting::All &&
                          (permutes || ((out == Element::Bf16 || out == Element::F16) && columns * gpu::bytesOf(out) % 16 == 0));
     kernel.isBatched = contraction.batches > 1;
     kernel.splitsBatch = splitsBatch;
@@ -1134,7 +1165,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     kernel.overlapsGrids = candidate.microseconds < kShortMicroseconds;
     // B is loaded before the grid in front ends: it must not come from there.
     kernel.knowsB = constantB != nullptr;
-    kernel.pointers = unsigned(leaves.size() + (corrections ? corrections->places.size() : 0));
+    kernel.pointers = kernel.splitting == Splitting::All ? 0 : unsigned(pointers.size());
     if (mayCopyAhead && kernel.storesBoxes) {
       kernel.vectors = vectors;
       kernel.hasResidual = residual.has_value();
@@ -1149,7 +1180,9 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
       copiesAhead = kernel.copiesAhead();
     if (!mayCopyAhead && !copiesAhead)
       continue; // it is there already
-    const std::string name = shape.name() + (mayCopyAhead ? "" : " direct");
+    const TileSplit split = candidate.split.value_or(TileSplit{0, 0});
+    const std::string name = shape.name() + (candidate.split ? split.name() : "") + (mayCopyAhead ? "" : " direct");
+    const Place slots = candidate.split ? slotsFor(slotBuffer, split, candidate.size) : to;
     kernel.epilogue = epilogue;
     llvm::Expected<uint32_t> number = addKernel([&](llvm::Module &module) { emitTileKernel(module, kernel); });
     if (!number)
@@ -1226,9 +1259,10 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
       if (matricesB)
         mapB.strides = {uint64_t(matricesB->rowStride) * size};
     }
-    const uint32_t tiles = uint32_t(contraction.batches) * uint32_t(llvm::divideCeil(rows, int64_t(shape.rows)) *
-                                                                    llvm::divideCeil(columns, int64_t(shape.columns)));
-    launch.grid = shape.splitK > 1 ? tiles * shape.splitK : std::min(tiles, options.multiprocessors);
+    const uint32_t tiles = uint32_t(candidate.tiles);
+    launch.grid = candidate.split    ? split.blocks
+                  : shape.splitK > 1 ? tiles * shape.splitK
+                                     : std::min(tiles, options.multiprocessors);
     launch.block = shape.threads();
     launch.cluster = shape.splitK;
     launch.sharedBytes = kernel.sharedBytes();
@@ -1240,17 +1274,27 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     for (int64_t value : {w.outHeight, w.outWidth, w.strideHeight, w.strideWidth, w.padTop, w.padLeft, w.dilationHeight,
                           w.dilationWidth, w.filterWidth, window ? paddedInner / depth : 1, heads})
       launch.arguments.push_back(number32(value));
-    launch.arguments.push_back(to);
-    for (mlir::Value leaf : leaves)
-      launch.arguments.push_back(placeInFunction(leaf));
-    if (corrections)
-      launch.arguments.insert(launch.arguments.end(), corrections->places.begin(), corrections->places.end());
+    launch.arguments.insert(launch.arguments.end(), {split.tiles, to, slots});
+    if (kernel.pointers)
+      launch.arguments.insert(launch.arguments.end(), pointers.begin(), pointers.end());
     if (kernel.hasResidual) {
       TensorMap map = mapOut;
       map.place = placeInFunction(leaves[*residual]);
       launch.arguments.push_back(addMap(std::move(map)));
     }
     step.variants.push_back({name, candidate.microseconds, {std::move(launch)}});
+    if (!candidate.split)
+      continue;
+    const StridedMatrices results = strided(matricesOut, rows, columns);
+    kernel.pointers = unsigned(pointers.size());
+    llvm::Expected<Launch> sum = sumLaunch(kernel, candidate.size, columns % 4 == 0 ? 4 : 2, slots, to,
+                                           {uint32_t(contraction.batches), uint32_t(rows), uint32_t(columns), stages,
+                                            split.tiles, split.blocks, uint32_t(results.rowStride), uint32_t(heads),
+                                            uint32_t(results.batch[1].stride), uint32_t(results.batch[0].stride)},
+                                           pointers);
+    if (!sum)
+      return sum.takeError();
+    step.variants.back().launches.push_back(std::move(*sum));
   }
   use(placeA);
   use(to);

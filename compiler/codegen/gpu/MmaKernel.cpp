@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/gpu/MmaKernel.h"
+#include "compiler/codegen/gpu/Ampere.h"
 #include "compiler/codegen/gpu/Kernel.h"
 
 using namespace llvm;
@@ -14,20 +15,18 @@ constexpr unsigned kRowUnits = kStageRowBytes / kUnitBytes;
 constexpr unsigned kSteps = 4;       ///< of k in a stage: 32 bytes each
 constexpr unsigned kChunk = 64;      ///< columns of a row of B that lies [k, columns]
 constexpr unsigned kPadBytes = 32;   ///< behind a row of sums: four rows of a quarter warp's pairs lie in different banks
-constexpr unsigned kTileGroup = 8;   ///< tile rows that run side by side, so that what they share stays in L2
 constexpr unsigned kUnrolled = 4;    ///< rows of the result that a thread has in flight
 constexpr int kOutside = -(1 << 30); ///< a line of an image for rows that there are not
 } // namespace
 
-std::string MmaShape::name() const {
-  return std::to_string(rows) + "x" + std::to_string(columns) + (splitK > 1 ? "/" + std::to_string(splitK) : "");
-}
+std::string MmaShape::name() const { return std::to_string(rows) + "x" + std::to_string(columns); }
 
 ArrayRef<MmaTile> gpu::mmaTiles() {
-  static constexpr MmaTile tiles[] = {{{128, 256, 3, 1, 2, 4}, 0.9}, {{128, 128, 3, 1, 2, 4}, 0.85},
-                                      {{128, 64, 4, 1, 2, 2}, 0.7},  {{64, 128, 4, 1, 2, 2}, 0.7},
-                                      {{64, 64, 4, 1, 2, 2}, 0.6},   {{64, 64, 4, 2, 2, 2}, 0.55},
-                                      {{64, 64, 4, 4, 2, 2}, 0.5},   {{64, 64, 4, 8, 2, 2}, 0.45}};
+  static constexpr MmaTile tiles[] = {{{128, 256, 3, 2, 4}, 0.9},
+                                      {{128, 128, 3, 2, 4}, 0.85},
+                                      {{128, 64, 4, 2, 2}, 0.7},
+                                      {{64, 128, 4, 2, 2}, 0.7},
+                                      {{64, 64, 4, 2, 2}, 0.6}};
   return tiles;
 }
 
@@ -43,7 +42,6 @@ public:
       : kernel(kernel), shape(kernel.shape), module(module), b(module.getContext()), ampere(b) {}
 
   Function *run();
-  Function *runSum();
 
 private:
   Value *constant(unsigned value) { return b.getInt32(value); }
@@ -53,15 +51,15 @@ private:
   Value *parameter(unsigned index) { return function->getArg(index); }
   Value *atByte(Value *pointer, Value *bytes) { return b.CreateGEP(b.getInt8Ty(), pointer, bytes); }
   Value *sharedPointer(Value *address) { return b.CreateIntToPtr(address, PointerType::get(b.getContext(), 3)); }
-  Type *sumType() { return kernel.in == Element::I8 ? b.getInt32Ty() : b.getFloatTy(); }
+  Type *sumType() { return kernel.sumType(b.getContext()); }
   unsigned warpRows() const { return shape.rows / shape.warpsDown; }
   unsigned warpColumns() const { return shape.columns / shape.warpsAcross; }
   /// Rows of 128 bytes that all threads copy at once.
   unsigned passRows() const { return shape.threads() / kRowUnits; }
 
-  void create(unsigned threads);
-  /// Which tile, of which product.
-  void findTile();
+  void create();
+  /// Every part of a tile that this block does.
+  void forEachPart(function_ref<void()> body);
   /// Of a batch, by strides of its two dims.
   Value *batchOffset(unsigned inner, unsigned outer);
 
@@ -85,7 +83,6 @@ private:
   void writeTile(ArrayRef<Value *> sums);
   /// What the epilogue makes of the sums, to where it belongs.
   void finish(ArrayRef<Value *> sums, Value *row, Value *column);
-  void store(Value *to, ArrayRef<Value *> values);
 
   const MmaKernel &kernel;
   const MmaShape &shape;
@@ -94,8 +91,10 @@ private:
   Ampere ampere;
   Function *function = nullptr;
   Value *shared = nullptr, *thread = nullptr, *lane = nullptr, *warpRow = nullptr, *warpColumn = nullptr;
-  Value *batch = nullptr, *firstRow = nullptr, *firstColumn = nullptr, *split = nullptr;
-  Value *firstStage = nullptr, *endStage = nullptr; ///< of k, for this block
+  // Of the part of a tile that is done.
+  Value *batch = nullptr, *firstRow = nullptr, *firstColumn = nullptr;
+  Value *firstStage = nullptr, *endStage = nullptr; ///< of k
+  Value *isWhole = nullptr, *slot = nullptr;        ///< of split tiles
   // What this thread copies: a unit of some rows of a stage.
   Value *unit = nullptr, *rowInPass = nullptr, *target = nullptr;
   struct SourceRow {
@@ -106,12 +105,12 @@ private:
   SmallVector<SourceRow> rowsA, rowsB;
 };
 
-void Emitter::create(unsigned threads) {
+void Emitter::create() {
   LLVMContext &context = module.getContext();
   SmallVector<Type *> types(MmaKernel::Batches, b.getPtrTy());
   types.append(MmaKernel::FirstPointer - MmaKernel::Batches, b.getInt32Ty());
   types.append(kernel.pointers, b.getPtrTy());
-  function = createKernel(module, kernel.name, types, threads);
+  function = createKernel(module, kernel.name, types, shape.threads());
   // Not noalias, as in a tile kernel.
   for (auto [i, type] : enumerate(types))
     if (type->isPointerTy())
@@ -120,31 +119,45 @@ void Emitter::create(unsigned threads) {
   thread = ampere.threadIndex();
 }
 
-void Emitter::findTile() {
-  auto tilesOf = [&](unsigned size, unsigned tile) { return b.CreateUDiv(add(parameter(size), tile - 1), constant(tile)); };
-  Value *rowTiles = tilesOf(MmaKernel::Rows, shape.rows), *columnTiles = tilesOf(MmaKernel::Columns, shape.columns);
-  Value *block = ampere.blockIndex();
-  split = b.CreateURem(block, constant(shape.splitK));
-  Value *tile = b.CreateUDiv(block, constant(shape.splitK));
-  batch = constant(0);
-  if (kernel.isBatched) {
-    Value *perBatch = b.CreateMul(rowTiles, columnTiles);
-    batch = b.CreateUDiv(tile, perBatch);
-    tile = b.CreateURem(tile, perBatch);
-  }
-  Value *groupTiles = scaled(columnTiles, kTileGroup);
-  Value *group = b.CreateUDiv(tile, groupTiles);
-  Value *firstInGroup = scaled(group, kTileGroup);
-  Value *left = b.CreateSub(rowTiles, firstInGroup);
-  Value *height = b.CreateSelect(b.CreateICmpULT(left, constant(kTileGroup)), left, constant(kTileGroup));
-  Value *inGroup = b.CreateSub(tile, b.CreateMul(group, groupTiles));
-  firstRow = scaled(b.CreateAdd(firstInGroup, b.CreateURem(inGroup, height)), shape.rows);
-  firstColumn = scaled(b.CreateUDiv(inGroup, height), shape.columns);
-  auto stage = [&](Value *part) {
-    return b.CreateUDiv(b.CreateMul(part, parameter(MmaKernel::Stages)), constant(shape.splitK));
+void Emitter::forEachPart(function_ref<void()> body) {
+  Value *rowTiles = tilesAlong(b, parameter(MmaKernel::Rows), shape.rows),
+        *columnTiles = tilesAlong(b, parameter(MmaKernel::Columns), shape.columns);
+  auto find = [&](Value *tile) {
+    const TilePlace place = placeOfTile(b, tile, rowTiles, columnTiles, kernel.isBatched);
+    batch = place.batch;
+    firstRow = scaled(place.row, shape.rows);
+    firstColumn = scaled(place.column, shape.columns);
+    findSources();
   };
-  firstStage = stage(split);
-  endStage = stage(add(split, 1));
+  Value *block = ampere.blockIndex();
+  if (kernel.splitting == Splitting::None) {
+    firstStage = constant(0);
+    endStage = parameter(MmaKernel::Stages);
+    find(block);
+    return body();
+  }
+  Value *tiles = b.CreateMul(b.CreateMul(rowTiles, columnTiles), parameter(MmaKernel::Batches));
+  Value *blocks = parameter(MmaKernel::Blocks);
+  SplitTiles split(b, tiles, parameter(MmaKernel::Split), blocks, parameter(MmaKernel::Stages));
+  Value *first = split.pieceOf(block), *end = split.pieceOf(add(block, 1));
+  if (kernel.splitting == Splitting::Last) { // blocks behind those with pieces have a whole tile each
+    Value *hasPiece = b.CreateICmpULT(block, blocks), *tile = b.CreateSub(block, blocks);
+    first = b.CreateSelect(hasPiece, first, tile);
+    end = b.CreateSelect(hasPiece, end, add(tile, 1));
+  }
+  emitLoop(
+      b, "parts", {first}, [&](ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], end); },
+      [&](ArrayRef<Value *> values) -> SmallVector<Value *> {
+        const SplitTiles::Part part = split.partAt(values[0], end, block);
+        firstStage = part.firstStage;
+        endStage = part.endStage;
+        isWhole = part.isWhole;
+        slot = part.slot;
+        find(part.tile);
+        body();
+        ampere.synchronize(); // before the next part is copied over the sums
+        return {kernel.splitting == Splitting::All ? part.next : b.CreateSelect(isWhole, end, part.next)};
+      });
 }
 
 Value *Emitter::batchOffset(unsigned inner, unsigned outer) {
@@ -182,6 +195,8 @@ void Emitter::findSources() {
   target = b.CreateAdd(scaled(rowInPass, kStageRowBytes), scaled(swizzled, kUnitBytes));
   auto inUnits = [&](Value *pointer, Value *units) { return atByte(pointer, b.CreateShl(units, 4)); };
 
+  rowsA.clear();
+  rowsB.clear();
   const bool isImage = kernel.source == RowSource::Pixels;
   Value *a = inUnits(parameter(MmaKernel::A), batchOffset(MmaKernel::InnerStrideA, MmaKernel::OuterStrideA));
   for (unsigned pass = 0; pass < shape.rows / passRows(); ++pass) {
@@ -348,45 +363,15 @@ SmallVector<Value *> Emitter::multiplyTile() {
   return SmallVector<Value *>(ArrayRef<Value *>(end).drop_front(behind));
 }
 
-void Emitter::store(Value *to, ArrayRef<Value *> values) {
-  const unsigned bytes = bytesOf(kernel.out), lanes = unsigned(values.size());
-  Value *word;
-  if (bytes == 4) {
-    word = values[0];
-    if (lanes > 1) {
-      word = PoisonValue::get(FixedVectorType::get(values[0]->getType(), lanes));
-      for (auto [i, value] : enumerate(values))
-        word = b.CreateInsertElement(word, value, uint64_t(i));
-    }
-  } else if (bytes == 1) {
-    SmallVector<Value *> four(values.begin(), values.end());
-    four.resize(4, ConstantFP::get(b.getFloatTy(), 0));
-    word = b.CreateTrunc(ampere.packBytes(four), b.getIntNTy(lanes * 8));
-  } else if (lanes == 1) {
-    word = b.CreateTrunc(ampere.pack(kernel.out, values[0], ConstantFP::get(b.getFloatTy(), 0)), b.getInt16Ty());
-  } else {
-    word = ampere.pack(kernel.out, values[0], values[1]);
-    if (lanes == 4) {
-      Value *pair = PoisonValue::get(FixedVectorType::get(b.getInt32Ty(), 2));
-      pair = b.CreateInsertElement(pair, word, uint64_t(0));
-      word = b.CreateInsertElement(pair, ampere.pack(kernel.out, values[2], values[3]), 1);
-    }
-  }
-  b.CreateAlignedStore(word, to, Align(lanes * bytes));
-}
-
 void Emitter::finish(ArrayRef<Value *> sums, Value *row, Value *column) {
   SmallVector<Value *> pointers;
   for (unsigned i = 0; i < kernel.pointers; ++i)
     pointers.push_back(parameter(MmaKernel::FirstPointer + i));
-  // Said so that loads of neighbours become one.
-  const uint64_t multiple = ~uint64_t(kernel.lanes - 1) & 0xffffffff;
-  Value *first = b.CreateAnd(column, multiple), *columns = b.CreateAnd(parameter(MmaKernel::Columns), multiple);
-  Value *inAll = b.CreateAdd(b.CreateMul(batch, parameter(MmaKernel::Rows)), row);
-  const SmallVector<Value *> values = kernel.epilogue(b, {sums, inAll, first, columns, {}, pointers});
-  Value *index = b.CreateAdd(batchOffset(MmaKernel::InnerStrideOut, MmaKernel::OuterStrideOut),
-                             b.CreateAdd(b.CreateMul(wide(row), wide(parameter(MmaKernel::RowStrideOut))), wide(first)));
-  store(atByte(parameter(MmaKernel::Out), b.CreateMul(index, b.getInt64(bytesOf(kernel.out)))), values);
+  const ResultPlace place{parameter(MmaKernel::Out),           parameter(MmaKernel::Rows),
+                          parameter(MmaKernel::Columns),       parameter(MmaKernel::RowStrideOut),
+                          parameter(MmaKernel::InnerBatches),  parameter(MmaKernel::InnerStrideOut),
+                          parameter(MmaKernel::OuterStrideOut)};
+  finishNeighbours(b, kernel, place, pointers, sums, batch, row, column);
 }
 
 void Emitter::writeTile(ArrayRef<Value *> sums) {
@@ -420,13 +405,17 @@ void Emitter::writeTile(ArrayRef<Value *> sums) {
               b.CreateAlignedLoad(FixedVectorType::get(sumType(), kernel.lanes), sharedPointer(from), Align(4 * kernel.lanes));
           for (unsigned i = 0; i < kernel.lanes; ++i)
             neighbours.push_back(b.CreateExtractElement(loaded, uint64_t(i)));
-          if (shape.splitK == 1)
+          if (kernel.splitting == Splitting::None)
             return finish(neighbours, row, column);
-          // [part][product][row][column]
-          Value *product = b.CreateAdd(b.CreateMul(wide(split), wide(parameter(MmaKernel::Batches))), wide(batch));
-          Value *inAll = b.CreateAdd(b.CreateMul(product, wide(parameter(MmaKernel::Rows))), wide(row));
-          Value *index = b.CreateAdd(b.CreateMul(inAll, wide(parameter(MmaKernel::Columns))), wide(column));
-          b.CreateAlignedStore(loaded, atByte(parameter(MmaKernel::Out), b.CreateShl(index, 2)), Align(4 * kernel.lanes));
+          auto keep = [&] {
+            Value *inSlot = b.CreateAdd(scaled(inTile, shape.columns), columnInTile);
+            Value *index = b.CreateAdd(b.CreateMul(wide(slot), b.getInt64(shape.rows * shape.columns)), wide(inSlot));
+            b.CreateAlignedStore(loaded, atByte(parameter(MmaKernel::Slots), b.CreateShl(index, 2)), Align(4 * kernel.lanes));
+          };
+          if (kernel.splitting == Splitting::All)
+            return keep();
+          emitIf(
+              b, isWhole, [&] { finish(neighbours, row, column); }, keep);
         });
         return {add(values[0], shape.threads())};
       },
@@ -434,7 +423,7 @@ void Emitter::writeTile(ArrayRef<Value *> sums) {
 }
 
 Function *Emitter::run() {
-  create(shape.threads());
+  create();
   auto *memory = new GlobalVariable(module, ArrayType::get(b.getInt8Ty(), 0), false, GlobalValue::ExternalLinkage, nullptr,
                                     kernel.name + "_shared", nullptr, GlobalValue::NotThreadLocal, /*AddressSpace=*/3,
                                     /*isExternallyInitialized=*/true);
@@ -444,35 +433,7 @@ Function *Emitter::run() {
   Value *warp = ampere.uniform(b.CreateLShr(thread, 5));
   warpRow = b.CreateUDiv(warp, constant(shape.warpsAcross));
   warpColumn = b.CreateURem(warp, constant(shape.warpsAcross));
-  findTile();
-  findSources();
-  writeTile(multiplyTile());
-  b.CreateRetVoid();
-  return function;
-}
-
-Function *Emitter::runSum() {
-  create(kMmaSumThreads);
-  Value *number = b.CreateAdd(scaled(ampere.blockIndex(), kMmaSumThreads), thread);
-  Value *rows = parameter(MmaKernel::Rows), *columns = parameter(MmaKernel::Columns);
-  Value *inRow = b.CreateUDiv(columns, constant(kernel.lanes));
-  Value *line = b.CreateUDiv(number, inRow), *column = scaled(b.CreateURem(number, inRow), kernel.lanes);
-  Value *lines = b.CreateMul(parameter(MmaKernel::Batches), rows);
-  emitIf(b, b.CreateICmpULT(line, lines), [&] {
-    batch = b.CreateUDiv(line, rows);
-    SmallVector<Value *> sums(kernel.lanes, Constant::getNullValue(sumType()));
-    for (unsigned part = 0; part < shape.splitK; ++part) {
-      Value *inAll = b.CreateAdd(b.CreateMul(b.getInt64(part), wide(lines)), wide(line));
-      Value *index = b.CreateAdd(b.CreateMul(inAll, wide(columns)), wide(column));
-      Value *loaded = b.CreateAlignedLoad(FixedVectorType::get(sumType(), kernel.lanes),
-                                          atByte(parameter(MmaKernel::A), b.CreateShl(index, 2)), Align(4 * kernel.lanes));
-      for (auto [i, sum] : enumerate(sums)) {
-        Value *value = b.CreateExtractElement(loaded, uint64_t(i));
-        sum = sumType()->isFloatTy() ? b.CreateFAdd(sum, value) : b.CreateAdd(sum, value);
-      }
-    }
-    finish(sums, b.CreateURem(line, rows), column);
-  });
+  forEachPart([&] { writeTile(multiplyTile()); });
   b.CreateRetVoid();
   return function;
 }
@@ -480,4 +441,3 @@ Function *Emitter::runSum() {
 } // namespace
 
 Function *gpu::emitMmaKernel(llvm::Module &module, const MmaKernel &kernel) { return Emitter(module, kernel).run(); }
-Function *gpu::emitMmaSum(llvm::Module &module, const MmaKernel &kernel) { return Emitter(module, kernel).runSum(); }

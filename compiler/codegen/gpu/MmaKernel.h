@@ -10,7 +10,11 @@
 #ifndef COMPILER_CODEGEN_GPU_MMAKERNEL_H
 #define COMPILER_CODEGEN_GPU_MMAKERNEL_H
 
-#include "compiler/codegen/gpu/TileKernel.h"
+#include "compiler/codegen/gpu/ProductKernel.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <string>
 
 namespace tw::gpu {
 
@@ -18,12 +22,10 @@ namespace tw::gpu {
 struct MmaShape {
   unsigned rows = 128, columns = 128; ///< multiples of 64
   unsigned stages = 3;
-  /// Blocks that share the k of a tile; a second kernel adds up their sums. 1: none.
-  unsigned splitK = 1;
   unsigned warpsDown = 2, warpsAcross = 4; ///< a warp has rows and columns in multiples of 16
 
   unsigned threads() const { return 32 * warpsDown * warpsAcross; }
-  /// "128x64", "64x64/4" with split k.
+  /// "128x64".
   std::string name() const;
 };
 
@@ -35,22 +37,12 @@ struct MmaTile {
 /// The tiles there are. All but the first fit into the 99 KB that a block has on sm_86 and sm_89.
 llvm::ArrayRef<MmaTile> mmaTiles();
 
-struct MmaKernel {
-  std::string name;
+struct MmaKernel : ProductKernel {
   MmaShape shape;
-  Element in = Element::Bf16, out = Element::Bf16;
-  RowSource source = RowSource::Matrix;
-  bool isBatched = false;
-  /// B lies [k, columns], 16-bit elements; else [columns, k].
-  bool columnsInner = false;
   /// Neighbouring columns that the epilogue is given: 4, 2 or 1. The number of columns is a multiple of it.
   unsigned lanes = 4;
-  unsigned pointers = 0; ///< that the epilogue reads: parameters FirstPointer and behind
-  Epilogue epilogue;
 
   unsigned stageBytes() const { return (shape.rows + shape.columns) * kStageRowBytes; }
-  /// Elements of k in a stage.
-  unsigned depth() const { return kStageRowBytes / bytesOf(in); }
   /// Of dynamic shared memory: the stages, or the sums of the tile.
   unsigned sharedBytes() const;
 
@@ -58,7 +50,8 @@ struct MmaKernel {
   enum Parameter : unsigned {
     A,
     B,
-    Out,          ///< with split k, sums: [part of k][product][row][column]
+    Out,
+    Slots,        ///< SplitSum::Slots, of split tiles
     Batches,      ///< products
     Rows,         ///< of the output of each product
     Columns,      ///< of the output of each product
@@ -88,18 +81,15 @@ struct MmaKernel {
     DilationWidth,
     FilterWidth,
     ChannelBlocks, ///< stages of a tap
+    Split,         ///< tiles
+    Blocks,        ///< that have the pieces of split tiles
     FirstPointer
   };
 };
 
-/// Adds the kernel to `module`, whose triple is nvptx64-nvidia-cuda. A grid has a block for each part of k of each tile of each product.
+/// Adds the kernel to `module`, whose triple is nvptx64-nvidia-cuda. A grid has a block for each piece of split tiles, then one for each whole
+/// tile.
 llvm::Function *emitMmaKernel(llvm::Module &module, const MmaKernel &kernel);
-
-/// Threads of a block of the kernel behind one with split k.
-constexpr unsigned kMmaSumThreads = 256;
-/// Adds the kernel that adds up what blocks of split k have written to A, and applies the epilogue. The same parameters; a thread for `lanes`
-/// columns.
-llvm::Function *emitMmaSum(llvm::Module &module, const MmaKernel &kernel);
 
 } // namespace tw::gpu
 

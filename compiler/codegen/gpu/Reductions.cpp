@@ -21,12 +21,25 @@ static bool isReadInPlace(mlir::Value value) {
   });
 }
 
-static linalg::LinalgOp reductionBehind(mlir::Value value, bool isRoot) {
+/// The reduction whose dims n, h, w, group, column `value` has as n, h, w, channel.
+static linalg::LinalgOp reductionOfGroups(mlir::Value value) {
+  auto collapse = value.getDefiningOp<mlir::tensor::CollapseShapeOp>();
+  if (!collapse || collapse.getSrcType().getRank() != 5 || collapse.getResultType().getRank() != 4 ||
+      collapse.getReassociationIndices().back().size() != 2 || !collapse.getSrc().hasOneUse())
+    return {};
+  auto op = collapse.getSrc().getDefiningOp<linalg::LinalgOp>();
+  return op && op.getNumReductionLoops() ? op : linalg::LinalgOp();
+}
+
+static linalg::LinalgOp reductionBehind(mlir::Value value, bool isRoot, bool ofGroups) {
+  if (ofGroups)
+    if (linalg::LinalgOp grouped = reductionOfGroups(value))
+      return isRoot || isReadInPlace(value) ? grouped : linalg::LinalgOp();
   auto op = value.getDefiningOp<linalg::LinalgOp>();
   if (!op)
     return {};
   if (op.getNumReductionLoops())
-    return isRoot || isReadInPlace(value) ? op : linalg::LinalgOp();
+    return !ofGroups && (isRoot || isReadInPlace(value)) ? op : linalg::LinalgOp();
   const auto result = llvm::cast<mlir::OpResult>(value);
   if (!op.getMatchingIndexingMap(op.getDpsInitOperand(result.getResultNumber())).isIdentity())
     return {};
@@ -36,7 +49,7 @@ static linalg::LinalgOp reductionBehind(mlir::Value value, bool isRoot) {
       continue;
     if (!op.getMatchingIndexingMap(operand).isIdentity())
       continue;
-    if (linalg::LinalgOp behind = reductionBehind(operand->get(), /*isRoot=*/false)) {
+    if (linalg::LinalgOp behind = reductionBehind(operand->get(), /*isRoot=*/false, ofGroups)) {
       if (found && found != behind)
         return {};
       found = behind;
@@ -45,7 +58,11 @@ static linalg::LinalgOp reductionBehind(mlir::Value value, bool isRoot) {
   return found;
 }
 
-linalg::LinalgOp gpu::reductionBehind(mlir::Value root) { return ::reductionBehind(root, /*isRoot=*/true); }
+linalg::LinalgOp gpu::reductionBehind(mlir::Value root) { return ::reductionBehind(root, /*isRoot=*/true, /*ofGroups=*/false); }
+
+linalg::LinalgOp gpu::groupedReductionBehind(mlir::Value root) {
+  return ::reductionBehind(root, /*isRoot=*/true, /*ofGroups=*/true);
+}
 
 int64_t gpu::termsOf(linalg::LinalgOp reduction) {
   int64_t terms = 1;

@@ -15,6 +15,9 @@ namespace tw::gpu {
 /// else null.
 mlir::linalg::LinalgOp reductionBehind(mlir::Value root);
 
+/// The same of a grouped convolution, whose groups and columns become one dim between it and `root`: else null.
+mlir::linalg::LinalgOp groupedReductionBehind(mlir::Value root);
+
 /// Of each of its results.
 int64_t termsOf(mlir::linalg::LinalgOp reduction);
 

@@ -4,7 +4,7 @@
 #include "compiler/codegen/gpu/TileKernel.h"
 #include "compiler/codegen/gpu/Kernel.h"
 
-#include "llvm/Support/MathExtras.h"
+#include <optional>
 
 using namespace llvm;
 using namespace tw;
@@ -17,7 +17,6 @@ constexpr unsigned kOutBuffers = 2; ///< of each consumer, for chunks, where the
 constexpr unsigned kMostColumnsAhead = 128;
 constexpr unsigned kBarrierBytes = 16; ///< of a stage: full, and behind it empty
 constexpr unsigned kAheadBytes = 8;    ///< of a consumer: the barrier of what is copied ahead for its epilogue
-constexpr unsigned kTileGroup = 8;     ///< tile rows that run side by side, so that what they share stays in L2
 /// Registers of a thread, by consumers: 65,536 of an SM. The producer needs few (setmaxnreg takes multiples of 8).
 struct Registers {
   unsigned producer, consumer;
@@ -69,11 +68,7 @@ private:
 
   /// The next stage of the ring, and the parity that its barrier then has.
   std::pair<Value *, Value *> nextStage(Value *stage, Value *parity);
-  /// Row and column of a tile, and which product it belongs to.
-  struct TilePlace {
-    Value *row, *column, *batch;
-  };
-  TilePlace placeOf(Value *tile);
+  TilePlace placeOf(Value *tile) { return placeOfTile(b, tile, rowTiles, columnTiles, kernel.isBatched); }
   /// Coordinates in a map.
   SmallVector<Value *> coordinates(Value *inner, Value *outer, const TilePlace &place) {
     if (kernel.splitsBatch)
@@ -81,13 +76,23 @@ private:
               b.CreateUDiv(place.batch, parameter(kInnerBatches))};
     return kernel.isBatched ? SmallVector<Value *>{inner, outer, place.batch} : SmallVector<Value *>{inner, outer};
   }
-  void forEachTile(ArrayRef<Value *> initial, function_ref<SmallVector<Value *>(Value *tile, ArrayRef<Value *>)> body);
+  bool splits() const { return kernel.splitting != Splitting::None; }
+  /// The part of a tile at an item, and its stages of k.
+  SplitTiles::Part partAt(Value *item);
+  /// The parts of tiles that this block does.
+  void forEachPart(ArrayRef<Value *> initial,
+                   function_ref<SmallVector<Value *>(const SplitTiles::Part &, ArrayRef<Value *>)> body);
+  /// What is done of whole tiles, and of parts of split ones.
+  void byWhole(const SplitTiles::Part &part, function_ref<void()> whole, function_ref<void()> split = nullptr);
 
   void produce();
   void consume();
   SmallVector<Value *> multiplyTile(Value *&stage, Value *&parity);
   void copyAhead(const TilePlace &place);
-  void writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&chunks, Value *parity);
+  void writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *chunks, Value *parity);
+  void writePart(ArrayRef<Value *> sums, Value *slot);
+  /// Columns behind the tile's first of a pair of the thread's sums; pairs of both halves have one.
+  Value *columnOfPair(Value *pair);
   void writePair(Value *batch, Value *row, Value *column, ArrayRef<Value *> values);
   void reduceCluster();
 
@@ -109,8 +114,11 @@ private:
   Hopper hopper;
   Function *function = nullptr;
   Value *shared = nullptr, *barriers = nullptr, *thread = nullptr, *warpgroup = nullptr, *rank = nullptr;
-  Value *rowTiles = nullptr, *columnTiles = nullptr, *tiles = nullptr, *firstTile = nullptr, *tileStep = nullptr;
-  Value *firstStage = nullptr, *endStage = nullptr; ///< of k, for this block
+  Value *rowTiles = nullptr, *columnTiles = nullptr, *tiles = nullptr, *tileStep = nullptr;
+  // Items: tiles, or those of SplitTiles, whose first piece's item stands behind the whole tiles.
+  std::optional<SplitTiles> split;
+  Value *firstItem = nullptr, *endItem = nullptr, *firstInPiece = nullptr;
+  Value *firstStage = nullptr, *endStage = nullptr; ///< of k, for what this block does now
   // Of a consumer.
   Value *consumer = nullptr, *lane = nullptr, *warp = nullptr, *signals = nullptr, *inGroup = nullptr;
   Value *vectors = nullptr, *aheadBarrier = nullptr; ///< copied ahead
@@ -123,36 +131,46 @@ std::pair<Value *, Value *> Emitter::nextStage(Value *stage, Value *parity) {
   return {b.CreateSelect(wraps, constant(0), next), b.CreateSelect(wraps, b.CreateXor(parity, 1), parity)};
 }
 
-Emitter::TilePlace Emitter::placeOf(Value *tile) {
-  Value *batch = constant(0);
-  if (kernel.isBatched) {
-    Value *perBatch = b.CreateMul(rowTiles, columnTiles);
-    batch = b.CreateUDiv(tile, perBatch);
-    tile = b.CreateURem(tile, perBatch);
-  }
-  Value *groupTiles = scaled(columnTiles, kTileGroup);
-  Value *group = b.CreateUDiv(tile, groupTiles);
-  Value *firstRow = scaled(group, kTileGroup);
-  Value *left = b.CreateSub(rowTiles, firstRow);
-  Value *height = b.CreateSelect(b.CreateICmpULT(left, constant(kTileGroup)), left, constant(kTileGroup));
-  Value *inGroup = b.CreateSub(tile, b.CreateMul(group, groupTiles));
-  return {b.CreateAdd(firstRow, b.CreateURem(inGroup, height)), b.CreateUDiv(inGroup, height), batch};
+SplitTiles::Part Emitter::partAt(Value *item) {
+  SplitTiles::Part part{item, firstStage, endStage, nullptr, nullptr, nullptr};
+  if (!splits())
+    return part;
+  part = split->partAt(item, endItem, hopper.blockIndex());
+  firstStage = part.firstStage;
+  endStage = part.endStage;
+  return part;
 }
 
-void Emitter::forEachTile(ArrayRef<Value *> initial, function_ref<SmallVector<Value *>(Value *, ArrayRef<Value *>)> body) {
+void Emitter::forEachPart(ArrayRef<Value *> initial,
+                          function_ref<SmallVector<Value *>(const SplitTiles::Part &, ArrayRef<Value *>)> body) {
   if (shape.splitK > 1) { // one tile for each cluster
-    body(firstTile, initial);
+    body(partAt(firstItem), initial);
     return;
   }
-  SmallVector<Value *> state{firstTile};
+  SmallVector<Value *> state{firstItem};
   state.append(initial.begin(), initial.end());
   emitLoop(
-      b, "tiles", state, [&](ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], tiles); },
+      b, "tiles", state, [&](ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], endItem); },
       [&](ArrayRef<Value *> values) {
-        SmallVector<Value *> next = body(values[0], values.drop_front());
-        next.insert(next.begin(), b.CreateAdd(values[0], tileStep));
+        const SplitTiles::Part part = partAt(values[0]);
+        SmallVector<Value *> next = body(part, values.drop_front());
+        Value *item = kernel.splitting == Splitting::All ? part.next : b.CreateAdd(values[0], tileStep);
+        if (kernel.splitting == Splitting::Last) {
+          Value *behindTile = b.CreateSelect(b.CreateICmpULT(item, split->wholeTiles()), item, firstInPiece);
+          item = b.CreateSelect(part.isWhole, behindTile, part.next);
+        }
+        next.insert(next.begin(), item);
         return next;
       });
+}
+
+void Emitter::byWhole(const SplitTiles::Part &part, function_ref<void()> whole, function_ref<void()> split) {
+  if (!splits())
+    return whole();
+  if (kernel.splitting == Splitting::Last)
+    return emitIf(b, part.isWhole, whole, split);
+  if (split)
+    split();
 }
 
 void Emitter::produce() {
@@ -174,8 +192,9 @@ void Emitter::produce() {
   Value *loadedB = constant(0);
   const bool loadsAhead = kernel.overlapsGrids && kernel.knowsB;
   if (loadsAhead) {
-    emitIf(b, b.CreateICmpULT(firstTile, tiles), [&] {
-      const TilePlace place = placeOf(firstTile);
+    const SplitTiles::Part first = partAt(firstItem);
+    emitIf(b, b.CreateICmpULT(firstItem, endItem), [&] {
+      const TilePlace place = placeOf(first.tile);
       Value *count = b.CreateSub(endStage, firstStage);
       count = b.CreateSelect(b.CreateICmpULT(count, constant(shape.stages)), count, constant(shape.stages));
       emitLoop(
@@ -192,8 +211,8 @@ void Emitter::produce() {
   if (kernel.overlapsGrids)
     hopper.waitForGridBefore();
   // Stage, parity of its empty barrier (which has never been waited for), and how many stages have their B.
-  forEachTile({constant(0), constant(1), loadedB}, [&](Value *tile, ArrayRef<Value *> state) {
-    const TilePlace place = placeOf(tile);
+  forEachPart({constant(0), constant(1), loadedB}, [&](const SplitTiles::Part &part, ArrayRef<Value *> state) {
+    const TilePlace place = placeOf(part.tile);
     Value *row = place.row;
     Value *x = nullptr, *y = nullptr, *image = nullptr;
     SmallVector<Value *> initial{firstStage, state[0], state[1]};
@@ -259,7 +278,7 @@ Value *Emitter::descriptor(Value *address, unsigned behind, bool isTransposed) {
 
 SmallVector<Value *> Emitter::multiplyTile(Value *&stage, Value *&parity) {
   const unsigned count = shape.columns / 2;
-  Type *type = kernel.in == Element::I8 ? b.getInt32Ty() : b.getFloatTy();
+  Type *type = kernel.sumType(b.getContext());
   // k, stage, parity, the barrier to signal, sums. The first product overwrites the sums.
   SmallVector<Value *> initial{firstStage, stage, parity, barriers};
   initial.append(count, UndefValue::get(type));
@@ -366,7 +385,7 @@ void Emitter::writePair(Value *batch, Value *row, Value *column, ArrayRef<Value 
   });
 }
 
-void Emitter::writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&chunks, Value *parity) {
+void Emitter::writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *chunks, Value *parity) {
   Value *firstRow = b.CreateAdd(scaled(place.row, shape.rows), scaled(consumer, 64));
   Value *firstColumn = scaled(place.column, shape.columns);
   // A thread holds, of 16 rows of a warp and 8 columns, two neighbours in row lane / 4 and two in the row 8 below.
@@ -462,14 +481,35 @@ void Emitter::writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&
   }
 }
 
+Value *Emitter::columnOfPair(Value *pair) {
+  Value *quarter = b.CreateAnd(lane, 3);
+  if (!kernel.permutesColumns)
+    return b.CreateAdd(scaled(b.CreateLShr(pair, 1), 8), scaled(quarter, 2));
+  return b.CreateAdd(scaled(b.CreateLShr(pair, 2), 16),
+                     b.CreateAdd(scaled(quarter, 4), scaled(b.CreateAnd(b.CreateLShr(pair, 1), 1), 2)));
+}
+
+/// [row of the tile][column of the tile].
+void Emitter::writePart(ArrayRef<Value *> sums, Value *slot) {
+  Value *row = b.CreateAdd(scaled(consumer, 64), b.CreateAdd(scaled(warp, 16), b.CreateLShr(lane, 2)));
+  Value *first = b.CreateMul(b.CreateZExt(slot, b.getInt64Ty()), b.getInt64(shape.rows * shape.columns));
+  for (unsigned pair = 0; pair < sums.size() / 2; ++pair) {
+    Value *inTile = b.CreateAdd(scaled(add(row, pair % 2 * 8), shape.columns), columnOfPair(constant(pair)));
+    Value *at = b.CreateGEP(sums[0]->getType(), parameter(kSlots), b.CreateAdd(first, b.CreateZExt(inTile, b.getInt64Ty())));
+    Value *both = PoisonValue::get(FixedVectorType::get(sums[0]->getType(), 2));
+    both = b.CreateInsertElement(b.CreateInsertElement(both, sums[2 * pair], uint64_t(0)), sums[2 * pair + 1], 1);
+    b.CreateAlignedStore(both, at, Align(8));
+  }
+}
+
 /// Behind the barrier of the cluster: this block adds up its part of the sums of all blocks.
 void Emitter::reduceCluster() {
   const unsigned count = shape.columns / 2, part = count / shape.splitK, apart = 512 * shape.consumers();
-  const TilePlace place = placeOf(firstTile);
+  const TilePlace place = placeOf(firstItem);
   Value *mine = b.CreateAdd(shared, b.CreateShl(b.CreateAdd(inGroup, scaled(consumer, 128)), 2));
   Value *row = b.CreateAdd(b.CreateAdd(scaled(place.row, shape.rows), scaled(consumer, 64)),
                            b.CreateAdd(scaled(warp, 16), b.CreateLShr(lane, 2)));
-  Type *type = kernel.in == Element::I8 ? b.getInt32Ty() : b.getFloatTy();
+  Type *type = kernel.sumType(b.getContext());
   for (unsigned u = 0; u < part; u += 2) {
     Value *index = add(scaled(rank, part), u);
     SmallVector<Value *> sums(2, Constant::getNullValue(type));
@@ -480,14 +520,8 @@ void Emitter::reduceCluster() {
         sums[i] = type->isFloatTy() ? b.CreateFAdd(sums[i], value) : b.CreateAdd(sums[i], value);
       }
     }
-    Value *half = b.CreateAnd(b.CreateLShr(index, 1), 1);
-    Value *quarter = b.CreateAnd(lane, 3), *inTile;
-    if (kernel.permutesColumns)
-      inTile = b.CreateAdd(scaled(b.CreateLShr(index, 3), 16),
-                           b.CreateAdd(scaled(quarter, 4), scaled(b.CreateAnd(b.CreateLShr(index, 2), 1), 2)));
-    else
-      inTile = b.CreateAdd(scaled(b.CreateLShr(index, 2), 8), scaled(quarter, 2));
-    Value *column = b.CreateAdd(scaled(place.column, shape.columns), inTile);
+    Value *pair = b.CreateLShr(index, 1), *half = b.CreateAnd(pair, 1);
+    Value *column = b.CreateAdd(scaled(place.column, shape.columns), columnOfPair(pair));
     Value *at = b.CreateAdd(row, scaled(half, 8));
     writePair(place.batch, at, column, applied(sums, place.batch, at, column));
   }
@@ -506,10 +540,10 @@ void Emitter::consume() {
       emitIf(b, b.CreateICmpEQ(inGroup, constant(0)), [&] { hopper.waitForGridBefore(); });
   }
   // Stage, parity of its full barrier, chunks that were stored, parity of what is copied ahead.
-  forEachTile({constant(0), constant(0), constant(0), constant(0)}, [&](Value *tile, ArrayRef<Value *> state) {
-    Value *stage = state[0], *parity = state[1], *chunks = state[2];
+  forEachPart({constant(0), constant(0), constant(0), constant(0)}, [&](const SplitTiles::Part &part, ArrayRef<Value *> state) {
+    Value *stage = state[0], *parity = state[1];
     if (kernel.copiesAhead())
-      copyAhead(placeOf(tile));
+      byWhole(part, [&] { copyAhead(placeOf(part.tile)); });
     SmallVector<Value *> sums = multiplyTile(stage, parity);
     if (shape.splitK > 1) {
       // Over the stages, which all consumers have read.
@@ -518,9 +552,10 @@ void Emitter::consume() {
       for (unsigned i = 0; i < sums.size(); ++i)
         hopper.storeShared(add(mine, i * 512 * shape.consumers()), sums[i]);
     } else {
-      writeTile(sums, placeOf(tile), chunks, state[3]);
+      byWhole(
+          part, [&] { writeTile(sums, placeOf(part.tile), state[2], state[3]); }, [&] { writePart(sums, part.slot); });
     }
-    return SmallVector<Value *>{stage, parity, chunks, b.CreateXor(state[3], 1)};
+    return SmallVector<Value *>{stage, parity, add(state[2], shape.columns / kChunk), b.CreateXor(state[3], 1)};
   });
   if (kernel.storesBoxes && shape.splitK == 1)
     emitIf(b, b.CreateICmpEQ(inGroup, constant(0)), [&] { hopper.waitStores(0); });
@@ -531,7 +566,7 @@ Function *Emitter::run() {
   Type *map = ArrayType::get(b.getInt8Ty(), 128);
   SmallVector<Type *> types(3, b.getPtrTy());
   types.append(kOut - kBatches, b.getInt32Ty());
-  types.append(1 + kernel.pointers, b.getPtrTy());
+  types.append(kFirstPointer - kOut + kernel.pointers, b.getPtrTy());
   SmallVector<unsigned> maps{kMapA, kMapB, kMapOut};
   if (kernel.hasResidual) {
     maps.push_back(unsigned(types.size()));
@@ -544,7 +579,7 @@ Function *Emitter::run() {
   }
   annotateInPlace(*function, maps);
   // Not noalias: LLVM would read through the cache of constants what the grid before may still write.
-  for (unsigned i = kOut; i <= kOut + kernel.pointers; ++i)
+  for (unsigned i = kOut; i < kFirstPointer + kernel.pointers; ++i)
     function->addParamAttr(i, Attribute::getWithAlignment(context, Align(kAlignment)));
 
   b.SetInsertPoint(BasicBlock::Create(context, "entry", function));
@@ -574,12 +609,20 @@ Function *Emitter::run() {
   if (kernel.overlapsGrids)
     hopper.launchNextGrid();
 
-  auto tilesOf = [&](unsigned size, unsigned tile) { return b.CreateUDiv(add(parameter(size), tile - 1), constant(tile)); };
-  rowTiles = tilesOf(kRows, shape.rows);
-  columnTiles = tilesOf(kColumns, shape.columns);
+  rowTiles = tilesAlong(b, parameter(kRows), shape.rows);
+  columnTiles = tilesAlong(b, parameter(kColumns), shape.columns);
   tiles = b.CreateMul(b.CreateMul(rowTiles, columnTiles), parameter(kBatches));
-  firstTile = b.CreateUDiv(hopper.blockIndex(), constant(shape.splitK));
+  firstItem = b.CreateUDiv(hopper.blockIndex(), constant(shape.splitK));
+  endItem = tiles;
   tileStep = hopper.blockCount();
+  if (splits()) { // the number of whole tiles is 0 or at least that of blocks
+    split.emplace(b, tiles, parameter(kSplit), tileStep, parameter(kStages));
+    firstInPiece = split->pieceOf(hopper.blockIndex());
+    endItem = split->pieceOf(add(hopper.blockIndex(), 1));
+    firstItem = kernel.splitting == Splitting::All
+                    ? firstInPiece
+                    : b.CreateSelect(b.CreateICmpULT(firstItem, split->wholeTiles()), firstItem, firstInPiece);
+  }
   firstStage = constant(0);
   endStage = parameter(kStages);
   if (shape.splitK > 1) {

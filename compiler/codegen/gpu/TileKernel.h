@@ -1,19 +1,17 @@
 //===- TileKernel.h - Matrix products and convolutions for sm_90a -*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One template for every contraction: out[row, column] = f(sum over k of
-// a[row, k] * b[column, k]). One warpgroup, the producer, copies tiles of A and
-// B into a ring of stages; the others, the consumers, multiply 64 rows each and
-// apply f. Blocks stay and take one tile after another.
+// One template for every contraction. One warpgroup, the producer, copies tiles
+// of A and B into a ring of stages; the others, the consumers, multiply 64 rows
+// each and apply f. Blocks stay and take one tile after another, then their
+// piece of split tiles.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_CODEGEN_GPU_TILEKERNEL_H
 #define COMPILER_CODEGEN_GPU_TILEKERNEL_H
 
 #include "compiler/codegen/gpu/Hopper.h"
+#include "compiler/codegen/gpu/ProductKernel.h"
 
-#include "llvm/IR/Module.h"
-
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,35 +31,11 @@ struct TileShape {
   std::string name() const;
 };
 
-/// Where the rows of A come from.
-enum class RowSource : uint8_t {
-  Matrix, ///< [rows, k], row-major: a tiled map {k, rows}
-  Pixels  ///< the windows of a convolution of NHWC: an im2col map {c, w, h, n}; k is (filter row, filter column, channel block)
-};
-
-/// Bytes of one row of a stage: what a swizzle of 128 bytes spans.
-constexpr unsigned kStageRowBytes = 128;
-
-/// What an epilogue is given for 2 or 4 neighbouring columns of a row. `row` and `column` lie inside of the output.
-struct EpilogueInput {
-  llvm::ArrayRef<llvm::Value *> sums; ///< floats, or i32 of bytes
-  llvm::Value *row, *column;          ///< of the first one
-  llvm::Value *columns;               ///< that a row has
-  /// Of the residual, as the output's elements; empty without TileKernel::hasResidual.
-  llvm::ArrayRef<llvm::Value *> residual;
-  /// TileKernel::pointers of them. Those of vectors point to shared memory, so that the vector's element of a column lies at that index.
-  llvm::ArrayRef<llvm::Value *> pointers;
-};
-/// The floats that are written.
-using Epilogue = std::function<llvm::SmallVector<llvm::Value *>(llvm::IRBuilder<> &, const EpilogueInput &)>;
-
-struct TileKernel {
-  std::string name;
+/// The map of A is tiled, {k, rows}, or of Pixels im2col, {c, w, h, n}. Of a batch, which is of matrices, maps have a dim more, the outermost.
+/// Of columns inside, the map of B has boxes of 64 x 64. A grid of split tiles has as many blocks as there are pieces, of which the number of
+/// whole tiles is a multiple.
+struct TileKernel : ProductKernel {
   TileShape shape;
-  Element in = Element::Bf16, out = Element::Bf16;
-  RowSource source = RowSource::Matrix;
-  /// Many products of one shape, of matrices: maps have a dim more, the outermost. Rows that the epilogue sees count through all of them.
-  bool isBatched = false;
   /// The batch has two dims, the inner one of kInnerBatches: maps have two dims more.
   bool splitsBatch = false;
   /// The result leaves through a tensor map; else by stores of pairs, where rows are no multiple of 16 bytes. Never with split k.
@@ -70,13 +44,9 @@ struct TileKernel {
   bool permutesColumns = false;
   /// The grid may begin before the one in front of it ends, and loads B until that has.
   bool overlapsGrids = false;
-  /// B lies [k, columns], 16-bit elements, and its map has boxes of 64 x 64; else [columns, k].
-  bool columnsInner = false;
   bool knowsB = true; ///< B is a constant: only then it can be loaded so early
-  /// Pointers that the epilogue reads: kernel parameters kFirstPointer and behind.
-  unsigned pointers = 0;
-  /// Those of them that hold a number of `bytes` for each column, by their index: copied into shared memory once for each tile. Only where the
-  /// result leaves in boxes.
+  /// Those of the pointers that hold a number of `bytes` for each column, by their index: copied into shared memory once for each tile. Only
+  /// where the result leaves in boxes.
   struct Vector {
     unsigned pointer, bytes;
   };
@@ -84,11 +54,8 @@ struct TileKernel {
   /// A tensor of the output's shape and bytes that the epilogue reads, through a map with the output's boxes, which is the last parameter.
   /// While the tile is multiplied, its boxes are copied to where the tile's result will lie. Only where the result leaves in boxes.
   bool hasResidual = false;
-  Epilogue epilogue;
 
   unsigned stageBytes() const { return (shape.rows + shape.columns) * kStageRowBytes; }
-  /// Elements of k in a stage.
-  unsigned depth() const { return kStageRowBytes / bytesOf(in); }
   /// Buffers of 64 x 64 results for each consumer: with a residual one for each 64 columns, else two in turns.
   unsigned outBuffers() const;
   bool copiesAhead() const { return hasResidual || !vectors.empty(); }
@@ -99,7 +66,8 @@ struct TileKernel {
 };
 
 /// Parameters of a tile kernel. Maps: 128 bytes each, of A, B ({k, columns}) and the output ({columns, rows}; boxes of 64 x 64). i32: products,
-/// rows and columns of the output of each, stages of k, then what Pixels needs, and products of the inner batch dim. Pointers: the output, and those of the epilogue.
+/// rows and columns of the output of each, stages of k, then what Pixels needs, products of the inner batch dim, and split tiles. Pointers: the
+/// output, the slots of split tiles (SplitSum::Slots), and those of the epilogue.
 enum TileParameter : unsigned {
   kMapA,
   kMapB,
@@ -119,7 +87,9 @@ enum TileParameter : unsigned {
   kFilterWidth,
   kChannelBlocks,
   kInnerBatches,
+  kSplit,
   kOut,
+  kSlots,
   kFirstPointer
 };
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/graph/transforms/KernelTarget.h"
+#include "compiler/graph/Messages.h"
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Rewriting.h"
@@ -10,6 +11,15 @@ using namespace mlir;
 
 namespace tw::graph {
 namespace {
+
+/// Of an operator that a target has no code or no engine for.
+std::string noSuchOperator(StringRef target) { return (target + " has no such operator").str(); }
+constexpr StringLiteral kAccelerator = "the accelerator";
+
+/// Why the import has left an op to the host, in the words of the target.
+std::string reasonOf(FallbackOp op, StringRef target) {
+  return op.getReason() == kNoKernel ? noSuchOperator(target) : op.getReason().str();
+}
 
 class ArrayTarget : public KernelTarget {
 public:
@@ -39,12 +49,9 @@ public:
   StringRef name() const override { return kOpenClTarget; }
   std::string reasonAgainst(Operation *op) const override {
     auto fallback = dyn_cast<FallbackOp>(op);
-    return fallback ? fallback.getReason().str() : "";
+    return fallback ? reasonOf(fallback, "code for OpenCL") : "";
   }
 };
-
-/// Of what the accelerator has no engine for.
-constexpr llvm::StringLiteral kNoSuchOperator = "the accelerator has no such operator";
 
 std::string textOf(Type type) {
   std::string text;
@@ -65,12 +72,12 @@ std::optional<Type> otherType(Operation *op, llvm::function_ref<bool(Type)> take
 
 std::string ArrayTarget::reasonAgainst(Operation *op) const {
   if (auto fallback = dyn_cast<FallbackOp>(op))
-    return fallback.getReason().str();
+    return reasonOf(fallback, kAccelerator);
   // What folding has left to the run time: no engine carries it.
   if (op->getNumOperands() && llvm::all_of(op->getOperands(), [](Value operand) { return bool(constantOf(operand)); }))
     return "all of its operands are constants";
   if (isa<ElementwiseOp, GatherOp>(op))
-    return kNoSuchOperator.str();
+    return noSuchOperator(kAccelerator);
   auto isSupported = [](Type type) {
     return type.isF32() || type.isBF16() || isEightBit(type) || (type.isInteger(32) && !type.isUnsignedInteger());
   };
@@ -101,7 +108,7 @@ std::string ArrayTarget::reasonAgainst(Operation *op) const {
 
 std::string GpuTarget::reasonAgainst(Operation *op) const {
   if (auto fallback = dyn_cast<FallbackOp>(op))
-    return fallback.getReason().str();
+    return reasonOf(fallback, "code for a GPU");
   auto isSupported = [](Type type) {
     return type.isF32() || type.isBF16() || type.isF16() || isEightBit(type) || type.isInteger(1) ||
            ((type.isInteger(32) || type.isInteger(64)) && !type.isUnsignedInteger());

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import unittest
 
+import onnx
+
 SOURCE = pathlib.Path(os.environ["TILEWRIGHT_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "tests/e2e/cli"))
 from cli_test import CliTest  # noqa: E402
@@ -142,6 +144,15 @@ int main(void) {
         self.write("file", "")
         self.fails("compile", "net.mlir", "--target", "gpu", "-o", "file", message="file")
 
+    def test_an_operator_without_code_is_refused_in_the_name_of_the_target(self):
+        tensors = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3]) for name in "xy"]
+        node = onnx.helper.make_node("Hardmax", ["x"], ["y"], name="choice")
+        onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "net", tensors[:1], tensors[1:]),
+                                         opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), str(self.path / "hardmax.onnx"))
+        for target, code in [("gpu", "code for a GPU"), ("opencl", "code for OpenCL")]:
+            self.fails("compile", "hardmax.onnx", "--target", target,
+                       message=f'node "choice" (Hardmax): no target takes it: {code} has no such operator')
+
     def test_without_a_gpu_the_runner_says_so(self):
         self.compiled()
         status = subprocess.run([RUNNER, "net.gpu"], cwd=self.path, capture_output=True, timeout=100, text=True)
@@ -190,6 +201,25 @@ int main(void) {
         self.assertIn("--copies is 'x' but must be", self.runner("net.gpu", "--copies", "x", status=1))
         self.assertIn("unknown argument '--fast'", self.runner("--fast", status=1))
         self.assertIn("--save-choice keeps what --no-choice does not time", self.runner("net.gpu", "--save-choice", "--no-choice", status=1))
+
+    def test_a_folder_of_the_bench_is_measured_without_the_compiler(self):
+        """As --compile leaves it: a stand-in for the runner says what a GPU would."""
+        folder = self.path / "bench"
+        (folder / "gemm-8192x8192x8192").mkdir(parents=True)
+        self.write("bench/gemm-8192x8192x8192/program.json", "{}")
+        self.write("bench/tilewright-gpu", "#!/bin/sh\necho 'A GPU: 1000.0 us, median of 20'\n").chmod(0o755)
+        self.write("bench/bench-gpu.py", (SOURCE / "scripts/bench-gpu.py").read_bytes())
+        command = [sys.executable, str(folder / "bench-gpu.py"), "--run", str(folder), "--write"]
+        environment = {name: value for name, value in os.environ.items() if name != "TILEWRIGHT_GPU"}
+        subprocess.run([*command, "--sm-80", "--attention"], check=True, capture_output=True, env=environment)
+        page = (folder / "gpu-performance.md").read_text()
+        for part in ["A GPU, ", "## Products in bfloat16 by code for sm_80", "| 8192x8192x8192 | 1100 |", "| 512x512x512 |", "| 4096 | 69 |", "Spilled registers: none."]:
+            self.assertIn(part, page)
+        for part in ["## Products in bfloat16\n", "## Networks"]:
+            self.assertNotIn(part, page)
+        (folder / "gemm-8192x8192x8192/program.json").unlink()
+        failed = subprocess.run(command, capture_output=True, text=True, env=environment)
+        self.assertIn("has no gemm-8192x8192x8192/program.json: --compile makes it", failed.stderr)
 
     def test_the_report_says_which_variant_and_why(self):
         table, _ = self.tilewright("compile", "net.mlir", "--target", "gpu", "-o", "net.gpu", "--json", "report.json", "--verbose")

@@ -129,8 +129,8 @@ TEST(ImportErrorTest, EveryUnsupportedNodeIsListed) {
       "(float[2,3] x) => (float[N,3] y) { a = Elu(x) b = Hardmax(a) c = Hardmax(b) d = Custom(c) e = Neg(d) y = Elu(e) }";
   EXPECT_EQ(errorOf(modelOf(open)), "3 nodes cannot run on any target: Custom (1), Hardmax (2)\n"
                                     "node \"d\" (Custom): this operator is not supported\n"
-                                    "node \"b\" (Hardmax): the accelerator has no such operator\n"
-                                    "node \"c\" (Hardmax): the accelerator has no such operator\n"
+                                    "node \"b\" (Hardmax): no kernel computes this operator\n"
+                                    "node \"c\" (Hardmax): no kernel computes this operator\n"
                                     "2 nodes that need their results were not looked at");
   // Of a result that nobody reads nothing has to be known.
   EXPECT_EQ(Imported("(float[2] x) => (float[2] y) { y = Relu(x) unused = NonZero(x) }").ops(), "relu 2xf32");
@@ -319,8 +319,7 @@ TEST(ImportErrorTest, ControlFlow) {
   branch->set_name("then_branch");
   branch->set_type(onnx::AttributeProto::GRAPH);
   branch->mutable_g();
-  EXPECT_EQ(errorOf(model),
-            "node \"y\" (If): the accelerator has no such operator; the shape of its result is known when it runs");
+  EXPECT_EQ(errorOf(model), "node \"y\" (If): no kernel computes this operator; the shape of its result is known when it runs");
 }
 
 TEST(ImportErrorTest, FilesThatAreNoModels) {
