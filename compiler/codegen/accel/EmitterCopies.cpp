@@ -336,7 +336,8 @@ double cyclesOf(const Copy &copy, llvm::ArrayRef<int64_t> size, const Turning *t
   // An engine asks for bursts in each cycle in which it begins one, and in that cycle no other does.
   auto asking = [&](double pieces) { return read.bursts * std::min(1.0, pieces / (read.bursts * perCycle)); };
   if (!turning) {
-    const double permuted = elements / perCycle, turns = engines + (apart ? 1 : 0), store = write.segments / perCycle;
+    const double permuted = elements * double(es) / double(commonRun(copy)) / perCycle, turns = engines + (apart ? 1 : 0),
+                 store = write.segments / perCycle;
     const double steady =
         apart ? std::max({bus, (permuted + store) / turns, asking(elements)}) : permuted / engines + std::max(write.bus, store);
     return blocks * steady + std::max(read.bus, permuted);
