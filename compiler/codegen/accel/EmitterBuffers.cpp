@@ -189,8 +189,7 @@ int Emitter::overwritten(const Buffers &b, size_t i) const {
 int Emitter::sameSource(const Buffers &b, size_t step, const Source &source) const {
   for (size_t i = 0; i < step; ++i)
     for (auto [k, other] : llvm::enumerate(kernel.steps[i].sources))
-      if (other.kind == Source::Tensor && other.view.tensor == source.view.tensor && other.view.stride == source.view.stride &&
-          other.view.offset == source.view.offset && other.type == source.type)
+      if (other.kind == Source::Tensor && other.view.readsLike(source.view) && other.type == source.type)
         return b.sources[i][k];
   return -1;
 }

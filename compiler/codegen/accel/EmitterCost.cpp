@@ -344,7 +344,8 @@ Emitter::Transfer Emitter::sourceTransfer(const Tile &t, const Buffers &b, doubl
         if (source.view.stride[axis])
           (axis == P0 ? width : rows) *= t.tile[axis];
       const bool hasChannels = source.view.stride[C];
-      int64_t own = hasChannels ? drained(t) : 1, all = hasChannels ? kernel.extent[C] : 1;
+      const int64_t all = hasChannels ? source.view.channelsRead(kernel.extent[C]) : 1,
+                    own = hasChannels ? std::min(drained(t), all) : 1;
       bool scattered = source.view.stride[C] > 1;
       Transfer box = scattered ? Transfer::box(1, 2, width * own, rows, byteSize(source.type), machine)
                                : Transfer::box(own, all, width, rows, byteSize(source.type), machine);

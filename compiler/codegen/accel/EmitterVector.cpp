@@ -153,6 +153,13 @@ static void goDown(isa::Vector &v) {
   std::swap(v.a_window_strides[0], v.a_window_strides[1]);
 }
 
+Range Emitter::channelsOf(const View &view, int64_t first, int64_t count) const {
+  if (!view.isPadded())
+    return {first, first + count};
+  const int64_t begin = std::clamp(view.padLow, first, first + count);
+  return {begin, std::clamp(kernel.extent[C] - view.padHigh, begin, first + count)};
+}
+
 void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
                           int64_t accOffset, int64_t accBlock, const OnArray &onArray) {
   int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes);
@@ -219,9 +226,11 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         int64_t onChip = width * es;
         o.address = b.address[slot];
         std::vector<BoxDim> dims;
-        dims.push_back({width, view.stride[C] * es, es, 0, view.stride[C] ? width - size[C] : 0});
+        const Range channelsRead = channelsOf(view, origin[C] + groupChannels, size[C]);
+        const int64_t low = channelsRead.begin - (origin[C] + groupChannels);
+        dims.push_back({width, view.stride[C] * es, es, low, view.stride[C] ? width - low - channelsRead.size() : 0});
         o.strides[3] = view.stride[C] ? o.vectorBytes : 0;
-        int64_t dram = view.offset + view.stride[C] * (origin[C] + groupChannels);
+        int64_t dram = view.offset + view.stride[C] * (channelsRead.size() ? channelsRead.begin - view.padLow : 0);
         for (unsigned axis = P0; axis < kAxes; ++axis) {
           dram += view.stride[axis] * origin[axis];
           if (!view.stride[axis])
@@ -235,7 +244,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
           uint64_t base = constant ? constantAddress[view.tensor] : addresses[view.tensor];
           const bool takesPlanes = this->onChip.planes > 1 && !kernel.anchor; // of an image, the engines by turns
           const unsigned unit = takesPlanes ? turn++ % 2 * weightUnit(tile) : 0;
-          addLoad(step, b, slot, unit, base + uint64_t(dram * es), unsigned(es), dims, 0);
+          addLoad(step, b, slot, unit, base + uint64_t(dram * es), unsigned(es), dims, view.padPattern);
         }
       }
       return o;

@@ -325,6 +325,8 @@ bool ResidentChooser::Network::suits(const Resident &r, const Use &use) const {
     return false;
   channels /= pixels;
   // A kernel may see another shape of the tensor, whose channels are pixels of this one.
+  if (view.isPadded())
+    return false;
   if (view.stride[C] && first + groups * channels > r.channels)
     return false;
   if (use.writes) {
@@ -375,7 +377,7 @@ bool ResidentChooser::Network::canTakePlace(const std::vector<Use> &to, const st
     return false;
   auto isOther = [&](const Use &use) { return use.kernel != write.kernel; };
   auto isSameElement = [&](const Use &use) {
-    return !use.writes && !use.isAnchor && !use.isWeights && use.view.offset == write.view.offset &&
+    return !use.writes && !use.isAnchor && !use.isWeights && !use.view.isPadded() && use.view.offset == write.view.offset &&
            llvm::all_of(llvm::seq<unsigned>(0, kAxes), [&](unsigned axis) {
              return kernel.extent[axis] == 1 || use.view.stride[axis] == write.view.stride[axis];
            });
