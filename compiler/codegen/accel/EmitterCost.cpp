@@ -337,7 +337,7 @@ Emitter::Transfer Emitter::sourceTransfer(const Tile &t, const Buffers &b, doubl
   for (size_t i = 0; i < std::min(chains.size(), kernel.steps.size()); ++i)
     for (size_t k = 0; k < b.sources[i].size(); ++k) {
       const Source &source = kernel.steps[i].sources[k];
-      if (b.sources[i][k] < 0 || sameSource(b, i, source) >= 0)
+      if (b.sources[i][k] < 0 || residentOf(source.view.tensor) || sameSource(b, i, source) >= 0)
         continue;
       int64_t rows = 1, width = 1;
       for (unsigned axis = P0; axis < kAxes; ++axis)
