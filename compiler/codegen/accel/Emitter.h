@@ -582,6 +582,8 @@ private:
   void windowPasses(TileStep &step, const Visit &visit, const Extent &size, unsigned inputSlot, const OnArray &onArray);
   void boxPasses(TileStep &step, const Products &products, const Visit &visit);
   void tapPasses(TileStep &step, const Products &products, const Visit &visit, const Taps &taps);
+  /// The channels of [first, first + count) that are not in the padding of `view`.
+  Range channelsOf(const View &view, int64_t first, int64_t count) const;
   /// The sums begin `accOffset` bytes behind the slot's start; those of the next block of channels come `accBlock` bytes later (0: the
   /// tile has no other positions).
   void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,

@@ -128,7 +128,8 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
                                                      : unsigned(std::min(std::max<int64_t>(t.depth, t.splitTiles()), nTiles)));
       for (const Source &source : step->sources) {
         if (source.kind != Source::Tensor || residentOf(source.view.tensor)) {
-          b.sources.back().push_back(-1);
+          const bool needsZeros = source.kind == Source::Tensor && source.view.isPadded();
+          b.sources.back().push_back(needsZeros ? add(0, lanes * byteSize(source.type), 1) : -1);
           continue;
         }
         if (int same = sameSource(b, i, source); same >= 0) {
@@ -163,6 +164,8 @@ int Emitter::overwritten(const Buffers &b, size_t i) const {
     return -1;
   const Source &a = kernel.steps[i].sources[size_t(chains[i].a)];
   const bool isTensor = a.kind == Source::Tensor;
+  if (isTensor && residentOf(a.view.tensor))
+    return -1;
   if (!isTensor && (a.kind != Source::Value || a.value < 0 || reduces(kernel.steps[size_t(a.value)])))
     return -1;
   const int buffer = isTensor ? b.sources[i][size_t(chains[i].a)] : b.results[size_t(a.value)];
@@ -189,8 +192,8 @@ int Emitter::overwritten(const Buffers &b, size_t i) const {
 int Emitter::sameSource(const Buffers &b, size_t step, const Source &source) const {
   for (size_t i = 0; i < step; ++i)
     for (auto [k, other] : llvm::enumerate(kernel.steps[i].sources))
-      if (other.kind == Source::Tensor && other.view.tensor == source.view.tensor && other.view.stride == source.view.stride &&
-          other.view.offset == source.view.offset && other.type == source.type)
+      if (other.kind == Source::Tensor && !residentOf(other.view.tensor) && other.view.readsLike(source.view) &&
+          other.type == source.type)
         return b.sources[i][k];
   return -1;
 }

@@ -337,14 +337,15 @@ Emitter::Transfer Emitter::sourceTransfer(const Tile &t, const Buffers &b, doubl
   for (size_t i = 0; i < std::min(chains.size(), kernel.steps.size()); ++i)
     for (size_t k = 0; k < b.sources[i].size(); ++k) {
       const Source &source = kernel.steps[i].sources[k];
-      if (b.sources[i][k] < 0 || sameSource(b, i, source) >= 0)
+      if (b.sources[i][k] < 0 || residentOf(source.view.tensor) || sameSource(b, i, source) >= 0)
         continue;
       int64_t rows = 1, width = 1;
       for (unsigned axis = P0; axis < kAxes; ++axis)
         if (source.view.stride[axis])
           (axis == P0 ? width : rows) *= t.tile[axis];
       const bool hasChannels = source.view.stride[C];
-      int64_t own = hasChannels ? drained(t) : 1, all = hasChannels ? kernel.extent[C] : 1;
+      const int64_t all = hasChannels ? source.view.channelsRead(kernel.extent[C]) : 1,
+                    own = hasChannels ? std::min(drained(t), all) : 1;
       bool scattered = source.view.stride[C] > 1;
       Transfer box = scattered ? Transfer::box(1, 2, width * own, rows, byteSize(source.type), machine)
                                : Transfer::box(own, all, width, rows, byteSize(source.type), machine);

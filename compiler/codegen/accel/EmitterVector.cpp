@@ -153,6 +153,13 @@ static void goDown(isa::Vector &v) {
   std::swap(v.a_window_strides[0], v.a_window_strides[1]);
 }
 
+Range Emitter::channelsOf(const View &view, int64_t first, int64_t count) const {
+  if (!view.isPadded())
+    return {first, first + count};
+  const int64_t begin = std::clamp(view.padLow, first, first + count);
+  return {begin, std::clamp(kernel.extent[C] - view.padHigh, begin, first + count)};
+}
+
 void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
                           int64_t accOffset, int64_t accBlock, const OnArray &onArray) {
   int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes);
@@ -173,6 +180,8 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       int64_t address = 0;
       std::array<int64_t, 4> strides{};
       int64_t vectorBytes = 0;
+      Range blocks;                 ///< that are not padding, of a resident with padded channels
+      std::optional<int64_t> zeros; ///< what stands for the others: the address of a vector
     };
     // A value in the accumulator, in a result buffer or in a loaded source buffer.
     auto operandOf = [&](int index, LaneType type) {
@@ -199,13 +208,33 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         int64_t es = byteSize(type);
         if (const Resident *resident = residentOf(view.tensor)) {
           assert((view.stride[C] || kernel.extent[C] == 1) && "one channel for all is in one lane");
-          int64_t element = view.offset + view.stride[C] * (origin[C] + groupChannels);
+          const Range read = channelsOf(view, origin[C] + groupChannels, size[C]);
+          int64_t element = view.offset + view.stride[C] * (view.isPadded() && read.isEmpty() ? 0 : read.begin - view.padLow);
           for (unsigned axis = P0; axis < kAxes; ++axis) {
             element += view.stride[axis] * origin[axis];
             o.strides[axis - 1] = resident->stride(view.stride[axis]);
           }
           o.strides[3] = view.stride[C] ? resident->blockBytes : 0;
           o.address = resident->at(element);
+          if (!view.isPadded())
+            return o;
+          const Buffer &b = buffers.all[size_t(buffers.sources[i][size_t(index)])];
+          bool miss;
+          o.zeros = b.address[acquire(b, {0}, miss)];
+          if (miss)
+            fillSlot(step, b, 0, 0, es);
+          const int64_t low = (read.begin - origin[C] - groupChannels) / lanes;
+          o.blocks = {low, low + ceilDiv(read.size(), lanes)};
+          // What the writer of the tensor left behind its channels.
+          if (const int64_t rest = read.size() % lanes; rest && read.end < origin[C] + groupChannels + size[C])
+            addLoad(step, b, 0, 0, 0, unsigned(es),
+                    {{lanes - rest, es, es, 0, 0},
+                     {size[P0], o.strides[0], o.strides[0], 0, 0},
+                     {size[P1], o.strides[1], o.strides[1], 0, 0},
+                     {size[P2], o.strides[2], o.strides[2], 0, 0},
+                     {1, 0, 0, 0, 1}},
+                    0, o.address + (o.blocks.size() - 1) * o.strides[3] + rest * es - b.address[0]);
+          o.address -= low * o.strides[3];
           return o;
         }
         const Buffer &b = buffers.all[buffers.sources[i][size_t(index)]];
@@ -219,9 +248,11 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         int64_t onChip = width * es;
         o.address = b.address[slot];
         std::vector<BoxDim> dims;
-        dims.push_back({width, view.stride[C] * es, es, 0, view.stride[C] ? width - size[C] : 0});
+        const Range channelsRead = channelsOf(view, origin[C] + groupChannels, size[C]);
+        const int64_t low = channelsRead.begin - (origin[C] + groupChannels);
+        dims.push_back({width, view.stride[C] * es, es, low, view.stride[C] ? width - low - channelsRead.size() : 0});
         o.strides[3] = view.stride[C] ? o.vectorBytes : 0;
-        int64_t dram = view.offset + view.stride[C] * (origin[C] + groupChannels);
+        int64_t dram = view.offset + view.stride[C] * (channelsRead.size() ? channelsRead.begin - view.padLow : 0);
         for (unsigned axis = P0; axis < kAxes; ++axis) {
           dram += view.stride[axis] * origin[axis];
           if (!view.stride[axis])
@@ -235,7 +266,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
           uint64_t base = constant ? constantAddress[view.tensor] : addresses[view.tensor];
           const bool takesPlanes = this->onChip.planes > 1 && !kernel.anchor; // of an image, the engines by turns
           const unsigned unit = takesPlanes ? turn++ % 2 * weightUnit(tile) : 0;
-          addLoad(step, b, slot, unit, base + uint64_t(dram * es), unsigned(es), dims, 0);
+          addLoad(step, b, slot, unit, base + uint64_t(dram * es), unsigned(es), dims, view.padPattern);
         }
       }
       return o;
@@ -243,6 +274,12 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
     auto spanOf = [&](const std::array<int64_t, 4> &strides, int64_t vectorBytes) {
       return spanOfVectors(v.counts, strides, vectorBytes);
     };
+
+    struct Padded {
+      Operand operand;
+      bool isB;
+    };
+    std::vector<Padded> padded; ///< residents with padded channels among the operands
 
     bool fromWindow = window() && i == 0;
     bool reduces = s && s->reducesChannels;
@@ -294,6 +331,8 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       v.a_address = a.address;
       v.a_strides = a.strides;
       v.a_zero_point = chain.aZero;
+      if (a.zeros)
+        padded.push_back({a, false});
       if (reduces) {
         v.window = {blocks, 1};
         v.a_window_strides = {a.strides[3], 0};
@@ -334,6 +373,8 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       v.b_convert = int64_t(chain.bConversion);
       v.b_scale = chain.bScale;
       v.b_span = spanOf(v.b_strides, lanes * byteSize(chain.bType));
+      if (b.zeros)
+        padded.push_back({b, true});
     }
     if (!chain.parameters.empty()) {
       const Buffer &b = buffers.all[buffers.parameters[i]];
@@ -425,8 +466,25 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
     if (const Resident *resident = buffers.results[i] < 0 ? residentOf(kernel.output.tensor) : nullptr; i == 0 && pairsRows())
       addPairs(step, v, size,
                resident ? resident->hasVectorReaders && origin[P0] + size[P0] == kernel.extent[P0] : i + 1 < chains.size());
-    else
+    else if (padded.empty())
       add(v, origin, size);
+    // Blocks of channels that are padding of the same operands.
+    for (int64_t begin = 0, end; !padded.empty() && begin < blocks; begin = end) {
+      end = blocks;
+      for (const Padded &p : padded)
+        for (int64_t cut : {p.operand.blocks.begin, p.operand.blocks.end})
+          if (cut > begin)
+            end = std::min(end, cut);
+      isa::Vector part = blocksOf(v, begin, end - begin, lanes);
+      for (const auto &[operand, isB] : padded) {
+        if (begin >= operand.blocks.begin && begin < operand.blocks.end)
+          continue;
+        (isB ? part.b_address : part.a_address) = *operand.zeros;
+        (isB ? part.b_strides : part.a_strides) = {};
+        (isB ? part.b_span : part.a_span) = operand.vectorBytes;
+      }
+      add(part, origin, size);
+    }
   }
   if (onChip.storesResult)
     storeResult(step, origin, made, group, resultSlot.back());

@@ -286,9 +286,14 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
   if (const int64_t parts = partsOf[k]; parts && !(input && input->ring))
     bytes += roundUp(rows * width * channels * parts * byteSize(partType(*a)), alignment);
   for (const Step &step : kernel.steps) {
-    for (const Source &source : step.sources)
-      if (source.kind == Source::Tensor && !isWhole(k, source.view.tensor) && !isAddend(k, source.view.tensor, &group))
+    for (const Source &source : step.sources) {
+      if (source.kind != Source::Tensor)
+        continue;
+      if (!isWhole(k, source.view.tensor) && !isAddend(k, source.view.tensor, &group))
         add(rows * width * (source.view.stride[C] ? channels : machine.lanes) * byteSize(source.type));
+      else if (source.view.isPadded()) // a vector of zeros
+        add(machine.lanes * byteSize(source.type));
+    }
     if (&step != &kernel.steps.back())
       add(rows * width * (step.reducesChannels ? machine.lanes : channels) * byteSize(step.type) / 2); // one slot
   }

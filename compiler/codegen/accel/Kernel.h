@@ -45,7 +45,19 @@ struct KernelTensor {
 struct View {
   int tensor = -1;
   Extent stride{};
-  int64_t offset = 0;
+  int64_t offset = 0; ///< element of the first channel that is not padding
+  /// What an elementwise step reads may be padded: so many channels before and behind those of the tensor are `padPattern`.
+  int64_t padLow = 0, padHigh = 0;
+  uint32_t padPattern = 0;
+
+  bool isPadded() const { return padLow || padHigh; }
+  /// Of `channels` along C those that the tensor has.
+  int64_t channelsRead(int64_t channels) const { return channels - padLow - padHigh; }
+  /// Whether both read the same elements of one tensor, in the same order.
+  bool readsLike(const View &other) const {
+    return tensor == other.tensor && stride == other.stride && offset == other.offset && padLow == other.padLow &&
+           padHigh == other.padHigh && padPattern == other.padPattern;
+  }
 };
 
 /// One position axis of a convolution or pooling window.

@@ -1035,17 +1035,23 @@ LogicalResult KernelMatcher::matchStep(linalg::GenericOp op) {
     auto value = trace(operand);
     if (failed(value))
       return failure();
-    if (value->padded)
-      return error(op) << "pads an operand of an elementwise operation";
+    View pads;
+    pads.padPattern = value->padPattern;
     Extent stride{};
     bool onlyChannels = true;
     for (auto [i, expr] : llvm::enumerate(maps[index].getResults())) {
+      const bool isPadded = value->padded && (value->padLow[i] || value->padHigh[i]);
+      auto dim = dyn_cast<AffineDimExpr>(expr);
+      if (isPadded && (!dim || axisOfLoop[dim.getPosition()] != C || step.reducesChannels || value->conversion))
+        return error(op) << "pads dim " << i
+                         << " of an operand but may pad the channels of an elementwise operation's operand only";
+      if (isPadded)
+        std::tie(pads.padLow, pads.padHigh) = std::tie(value->padLow[i], value->padHigh[i]);
       if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
         if (constant.getValue() != 0)
           return error(op) << "a constant index other than 0";
         continue;
       }
-      auto dim = dyn_cast<AffineDimExpr>(expr);
       if (!dim)
         return error(op) << "an operand map that is not a projected permutation";
       int axis = axisOfLoop[dim.getPosition()];
@@ -1057,13 +1063,14 @@ LogicalResult KernelMatcher::matchStep(linalg::GenericOp op) {
     if (value->tensor >= 0) {
       KernelTensor &tensor = kernel.tensors[value->tensor];
       bool word = byteSize(tensor.type) == 4;
-      if (tensor.role == KernelTensor::Constant && onlyChannels && word && value->offset == 0 &&
+      if (tensor.role == KernelTensor::Constant && onlyChannels && word && value->offset == 0 && !pads.isPadded() &&
           (stride[C] == 1 || kernel.extent[C] == 1) && tensor.elements == kernel.extent[C] && !step.reducesChannels) {
         source.kind = Source::Parameter;
         source.parameter = tensor.value;
       } else {
         source.kind = Source::Tensor;
-        source.view = {value->tensor, stride, value->offset};
+        source.view = pads;
+        std::tie(source.view.tensor, source.view.stride, source.view.offset) = std::tie(value->tensor, stride, value->offset);
       }
     } else {
       const bool isReduced = value->step >= 0 && kernel.steps[size_t(value->step)].reducesChannels;

@@ -33,7 +33,8 @@ struct Form {
 
 /// The channels of neighbours lie side by side in DRAM, or all see the same.
 bool isDense(const View &view, int64_t channels) {
-  return (view.stride[C] == 1 && view.stride[P0] == channels) || (view.stride[C] == 0 && view.stride[P0] == 0);
+  return !view.isPadded() &&
+         ((view.stride[C] == 1 && view.stride[P0] == channels) || (view.stride[C] == 0 && view.stride[P0] == 0));
 }
 
 /// Whether the steps and their result can have several outputs of a row in a vector.
@@ -137,7 +138,9 @@ bool Packer::canPairRows() const {
   if (isInteger() || machine.lanes != machine.cols || anchor().oc * 2 > machine.cols || kernel.conversion || kernel.maxima ||
       column.kernel <= column.stride || column.dilation != 1 || column.size != kernel.extent[P1] || column.size == 1)
     return false;
-  auto isWhole = [&](const View &view) { return view.stride[C] == 1 && view.stride[P0] == anchor().oc && view.stride[P1] > 0; };
+  auto isWhole = [&](const View &view) {
+    return !view.isPadded() && view.stride[C] == 1 && view.stride[P0] == anchor().oc && view.stride[P1] > 0;
+  };
   auto isSum = [](const Source &source) { return source.kind == Source::Value && source.value == -1; };
   for (const Step &step : kernel.steps)
     for (const Source &source : step.sources)

@@ -325,6 +325,14 @@ bool ResidentChooser::Network::suits(const Resident &r, const Use &use) const {
     return false;
   channels /= pixels;
   // A kernel may see another shape of the tensor, whose channels are pixels of this one.
+  if (view.isPadded()) {
+    // Blocks of padding are a vector of zeros; the load engine fills what the last block has behind the tensor's channels, which must be
+    // nobody's.
+    channels = view.channelsRead(channels);
+    if (view.padPattern || view.padLow % lanes || groups > 1 || r.isDense() ||
+        (channels % lanes && first + channels != r.channels))
+      return false;
+  }
   if (view.stride[C] && first + groups * channels > r.channels)
     return false;
   if (use.writes) {
@@ -375,7 +383,7 @@ bool ResidentChooser::Network::canTakePlace(const std::vector<Use> &to, const st
     return false;
   auto isOther = [&](const Use &use) { return use.kernel != write.kernel; };
   auto isSameElement = [&](const Use &use) {
-    return !use.writes && !use.isAnchor && !use.isWeights && use.view.offset == write.view.offset &&
+    return !use.writes && !use.isAnchor && !use.isWeights && !use.view.isPadded() && use.view.offset == write.view.offset &&
            llvm::all_of(llvm::seq<unsigned>(0, kAxes), [&](unsigned axis) {
              return kernel.extent[axis] == 1 || use.view.stride[axis] == write.view.stride[axis];
            });
@@ -695,7 +703,7 @@ std::optional<RowsBetween> ResidentChooser::Network::rowsBetween(unsigned writer
       return std::nullopt;
   const unsigned reader = unsigned(list.back().kernel);
   const Use &last = list.back();
-  if (!uses.kernels[reader]->anchor || (!last.isAnchor && !last.view.stride[C]) ||
+  if (!uses.kernels[reader]->anchor || (!last.isAnchor && (!last.view.stride[C] || last.view.isPadded())) ||
       llvm::any_of(list, [](const Use &use) { return use.isWeights; }))
     return std::nullopt;
   std::optional<Resident> resident = layout(tensor, list, /*mayBePlanar=*/false);

@@ -85,7 +85,7 @@ cost::Dependence dependenceOf(const Kernel &kernel) {
     if (kernel.steps.size() != 1 || kernel.steps[0].reducesChannels)
       return Dependence::None;
     for (const Source &source : kernel.steps[0].sources)
-      if (source.kind == Source::Tensor && kernel.extent[C] > 1 && source.view.stride[C] != 1)
+      if (source.kind == Source::Tensor && ((kernel.extent[C] > 1 && source.view.stride[C] != 1) || source.view.isPadded()))
         return Dependence::None;
     return Dependence::Elementwise;
   }
@@ -119,7 +119,8 @@ std::optional<cost::Grid> inputGrid(const KernelTensor &tensor, const View &view
     walk.push_back({grid.stride[a], size[a]});
     elements *= size[a];
   }
-  if (view.offset || (channels > 1 && view.stride[C] != 1) || elements != tensor.elements || overlaps(std::move(walk)))
+  if (view.offset || view.isPadded() || (channels > 1 && view.stride[C] != 1) || elements != tensor.elements ||
+      overlaps(std::move(walk)))
     return std::nullopt;
   return grid;
 }
@@ -283,12 +284,30 @@ private:
     return access;
   }
 
+  /// The channels of a padded view: those in the padding read nothing.
+  Axis paddedChannels(const View &view, const Reach &reach) const {
+    Axis axis{int(Channel), {}, view.channelsRead(kernel.extent[C]), view.stride[C]};
+    if (reach.allChannels || kernel.outputReduced) {
+      axis.result = -1;
+      return axis;
+    }
+    cost::PositionAxis window;
+    window.size = kernel.extent[C];
+    window.padLow = view.padLow;
+    window.inputSize = axis.size;
+    axis.windows.push_back(window);
+    return axis;
+  }
+
   void addStepRead(const View &view, const Reach &reach, cost::LayerWork::Piece &piece) const {
     std::optional<cost::Access> read = accessTo(view.tensor);
-    if (!read)
+    // Padded channels of several groups are no combination of groups and channels: the read is left out, which bounds from below.
+    if (!read || (view.isPadded() && groups() > 1))
       return;
     read->offset = view.offset;
-    if (view.stride[C])
+    if (view.isPadded())
+      read->axes.push_back(paddedChannels(view, reach));
+    else if (view.stride[C])
       addChannels(reach, view.stride[C] * channels(), view.stride[C], *read);
     for (unsigned axis = P0; axis < kAxes; ++axis)
       if (view.stride[axis])
@@ -531,7 +550,8 @@ uint64_t accel::touchedBytes(const Kernel &kernel, int tensor) {
         continue;
       std::vector<std::pair<int64_t, int64_t>> walk;
       for (unsigned axis = 0; axis < kAxes; ++axis)
-        walk.push_back({source.view.stride[axis], kernel.extent[axis]});
+        walk.push_back(
+            {source.view.stride[axis], axis == C ? source.view.channelsRead(kernel.extent[C]) : kernel.extent[axis]});
       use(distinct(walk));
     }
   for (const Copy &copy : kernel.copies) {

@@ -483,6 +483,34 @@ struct FlattenConcat : OpRewritePattern<ConcatOp> {
   }
 };
 
+/// concat of one tensor with constants of one number before and behind it: a padding.
+struct ConcatToPad : OpRewritePattern<ConcatOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ConcatOp op, PatternRewriter &rewriter) const override {
+    Value x;
+    Attribute value;
+    SmallVector<int64_t> low(shapeOf(op).size(), 0), high = low;
+    for (Value input : op.getInputs()) {
+      auto constant = dyn_cast_or_null<DenseElementsAttr>(constantOf(input));
+      if (!constantOf(input)) {
+        if (x)
+          return failure();
+        x = input;
+        continue;
+      }
+      if (!constant || !constant.isSplat() || (value && value != constant.getSplatValue<Attribute>()))
+        return failure();
+      value = constant.getSplatValue<Attribute>();
+      (x ? high : low)[op.getAxis()] += shapeOf(input)[op.getAxis()];
+    }
+    auto typed = dyn_cast_or_null<TypedAttr>(value);
+    if (!x || !typed)
+      return failure();
+    rewriter.replaceOpWithNewOp<PadOp>(op, op.getType(), x, low, high, typed);
+    return success();
+  }
+};
+
 //===----------------------------------------------------------------------===//
 // ONNX Runtime's integer operators (docs/design/quantised-arithmetic.md)
 //===----------------------------------------------------------------------===//
@@ -565,7 +593,8 @@ struct DecomposeOpsPass : impl::DecomposeOpsPassBase<DecomposeOpsPass> {
                  CanonicalizeMatmul<MatmulOp>, CanonicalizeMatmul<MatmulIntegerOp>, SubtractWeightZeroPoints<ConvIntegerOp>,
                  SubtractWeightZeroPoints<MatmulIntegerOp>, SplitWeightZeroPoints<ConvIntegerOp>,
                  SplitWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool, DecomposeQLinearSoftmax, SplitBias,
-                 SinkReshape, PadIntoConv<ConvOp>, PadIntoConv<ConvIntegerOp>, MergeSlices, FlattenConcat>(&getContext());
+                 SinkReshape, PadIntoConv<ConvOp>, PadIntoConv<ConvIntegerOp>, MergeSlices, FlattenConcat, ConcatToPad>(
+        &getContext());
     populateGroupedProductPatterns(patterns);
     if (failed(rewriteToEnd(getOperation(), std::move(patterns), recorder)))
       signalPassFailure();

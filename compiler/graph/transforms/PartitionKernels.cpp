@@ -476,6 +476,46 @@ private:
     return op && isa<DequantizeOp, CastOp>(op) && usedByOne && !assigned.contains(op) && !isConstant(value);
   }
 
+  /// Whether an operand of `op`, which works element by element, is a tensor with padded channels that only `op` reads: the load engine pads
+  /// it, and a slice in front of the padding is the way it is walked.
+  bool isSidePad(Value value, Operation *op, const Place &place) {
+    auto pad = value.getDefiningOp<PadOp>();
+    if (!pad || !place.machine() || roleOf(op) != Role::Elementwise || isConstant(value) || !isReadBy(value, op) ||
+        assigned.contains(pad) || isCut(op, pad) || !(placeOf(pad) == place) || shapeOf(pad).size() > 4 ||
+        shapeOf(pad) != shapeOf(op->getResult(0)) || !isa<FloatAttr, IntegerAttr>(pad.getValue()))
+      return false;
+    auto isUnpadded = [](ArrayRef<int64_t> pads) { return llvm::all_of(pads.drop_back(), [](int64_t n) { return n == 0; }); };
+    return isUnpadded(pad.getLow()) && isUnpadded(pad.getHigh()) && pad.getLow().back() >= 0 && pad.getHigh().back() >= 0 &&
+           shapeOf(pad.getX()).back() > 0;
+  }
+
+  static bool isReadBy(Value value, Operation *op) {
+    return llvm::all_of(value.getUsers(), [&](Operation *user) { return user == op; });
+  }
+
+  /// Adds what `op` reads through: conversions and paddings of tensors that are computed elsewhere.
+  void addSides(Operation *op, const Place &place, llvm::SmallSetVector<Operation *, 8> &ops) {
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (ops.contains(producer) || shapeOf(operand) != shapeOf(op->getResult(0)))
+        continue;
+      Operation *reader = op;
+      if (isSideConversion(operand) && !isCut(op, producer) && placeOf(producer) == place) {
+        ops.insert(producer);
+        reader = producer;
+        operand = producer->getOperand(0);
+        producer = operand.getDefiningOp();
+      }
+      if (!producer || !isSidePad(operand, reader, place) || ops.contains(producer->getOperand(0).getDefiningOp()))
+        continue;
+      ops.insert(producer);
+      Operation *slice = producer->getOperand(0).getDefiningOp();
+      if (isa_and_nonnull<SliceOp>(slice) && !runsBackwards(slice) && slice->hasOneUse() && !assigned.contains(slice) &&
+          !isCut(producer, slice) && placeOf(slice) == place && !ops.contains(slice->getOperand(0).getDefiningOp()))
+        ops.insert(slice);
+    }
+  }
+
   /// Tensors a group reads, beyond its parameters.
   unsigned countTensors(ArrayRef<Operation *> ops) {
     llvm::SmallSetVector<Value, 8> tensors;
@@ -496,6 +536,8 @@ private:
         if (isSideConversion(operand) && placeOf(operand.getDefiningOp()) == group.place &&
             !isCut(first, operand.getDefiningOp()))
           group.ops.insert(operand.getDefiningOp());
+    if (role == Role::Elementwise)
+      addSides(first, group.place, group.ops);
     group.ops.insert(first);
     group.anchor = group.output = first;
     if (role == Role::Contraction && group.place.machine()) {
@@ -763,10 +805,7 @@ private:
       group.ends = next ? whyNotJoined(next, group.output, inside, group.place) : "nothing reads its result";
       if (!group.ends.empty())
         return false;
-      for (Value operand : next->getOperands())
-        if (!inside.contains(operand.getDefiningOp()) && isSideConversion(operand) && !isCut(next, operand.getDefiningOp()) &&
-            shapeOf(operand) == shapeOf(next->getResult(0)) && placeOf(operand.getDefiningOp()) == group.place)
-          inside.insert(operand.getDefiningOp());
+      addSides(next, group.place, inside);
       inside.insert(next);
       last = next;
       if (countTensors(inside.getArrayRef()) > kMaxTensors) {

@@ -153,6 +153,7 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
     So does the mean of all positions of a convolution's result if there is room for all of a block of channels, twice, and
     a maximum over windows of a convolution's sums.
     A transpose behind a contraction, a window or element-by-element ops belongs to them if channels stay innermost.
+    Padded channels of a tensor that one element-by-element op alone reads belong to its kernel, and the slice in front of them.
 
     Ops that the accelerator takes, and that stand with those that they read from and are read by between ops of other targets, go to the
     next target where crossing the link to the host takes longer than the accelerator saves: of each tensor its latency and its bytes, against

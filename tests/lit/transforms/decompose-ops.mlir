@@ -292,3 +292,19 @@ func.func @repeated(%p: tensor<4x1x5xi8>, %r: tensor<2x1x5xi8>, %v: tensor<2x1x5
   %8 = graph.matmul_integer %r, %7 {a_zero_point = 0 : i32, b_zero_points = array<i32: 0>} : (tensor<2x1x5xi8>, tensor<2x5x16xi8>) -> tensor<2x1x16xi32>
   return %2, %5, %8 : tensor<4x1x8xi32>, tensor<4x1x8xi32>, tensor<2x1x16xi32>
 }
+
+// A tensor between constants of one number is padded. Not where the numbers differ, nor where there are two tensors.
+// CHECK-LABEL: func.func @padded
+// CHECK-SAME: %[[X:.*]]: tensor<1x2x2x3xf32>
+// CHECK: graph.pad %[[X]] {high = array<i64: 0, 0, 0, 4>, low = array<i64: 0, 0, 0, 1>, value = 0.000000e+00 : f32}
+// CHECK: graph.concat
+// CHECK: graph.concat
+func.func @padded(%x: tensor<1x2x2x3xf32>) -> (tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x7xf32>) {
+  %one = graph.constant dense<0.0> : tensor<1x2x2x1xf32>
+  %four = graph.constant dense<0.0> : tensor<1x2x2x4xf32>
+  %other = graph.constant dense<1.0> : tensor<1x2x2x4xf32>
+  %0 = graph.concat %one, %x, %four {axis = 3 : i64} : (tensor<1x2x2x1xf32>, tensor<1x2x2x3xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x8xf32>
+  %1 = graph.concat %one, %x, %other {axis = 3 : i64} : (tensor<1x2x2x1xf32>, tensor<1x2x2x3xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x8xf32>
+  %2 = graph.concat %x, %one, %x {axis = 3 : i64} : (tensor<1x2x2x3xf32>, tensor<1x2x2x1xf32>, tensor<1x2x2x3xf32>) -> tensor<1x2x2x7xf32>
+  return %0, %1, %2 : tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x7xf32>
+}
