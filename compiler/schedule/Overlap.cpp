@@ -226,16 +226,21 @@ struct Transfer {
 
 template <typename Box> Transfer transferOf(const Box &box, const timing::DramParams &dram) {
   const int64_t burst = dram.burstBytes;
-  int64_t runs = 1, extent = box.counts[0] << box.element_log2;
+  int64_t runs = 1, extent = box.counts[0] << box.element_log2, repeated = 0;
   for (int d = 1; d < 5; ++d)
     runs *= box.counts[d];
+  if constexpr (std::is_same_v<Box, isa::Load>)
+    if (box.broadcast) { // a run is one element of DRAM
+      repeated = extent;
+      extent = int64_t(1) << box.element_log2;
+    }
   // Runs begin on a grid, and where on it is as good as random.
   int64_t grid = std::gcd(std::gcd(int64_t(box.dram_address), extent), burst);
   for (int d = 1; d < 5; ++d)
     grid = box.counts[d] > 1 ? std::gcd(grid, int64_t(box.dram_strides[d - 1])) : grid;
   auto pieces = [&] { return double(runs) * double(extent + burst - grid) / double(burst); };
   Transfer transfer;
-  transfer.segments = pieces();
+  transfer.segments = repeated ? double(runs * ((repeated + burst - 1) / burst)) : pieces();
   // Dense boxes are one run for DRAM.
   int d = 1;
   for (; d < 5 && (box.counts[d] == 1 || box.dram_strides[d - 1] == extent); ++d) {
@@ -714,8 +719,10 @@ double Overlapper::schedule(double limit) {
           engineFree[store] += node.bus;
           candidates[store].isKnown = false;
         }
-      busFree = std::max(busFree, node.start) + node.bus + wait;
-      done = std::max(done, busFree - node.buffered);
+      const double queued = std::max(0.0, busFree - node.start), own = node.bus + wait;
+      busFree = std::max(busFree, node.start) + own;
+      // Load engines take turns: no load waits for more of the others than it brings itself.
+      done = std::max(done, isStore(node) ? busFree - node.buffered : node.start + std::min(queued, own) + own);
       last = std::max(last, busFree);
       if (takesTurn(node))
         writeEnd = done + node.drain + cost::kHandover;
