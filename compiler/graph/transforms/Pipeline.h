@@ -23,6 +23,9 @@ inline constexpr llvm::StringLiteral kConvertsAttr = "tilewright.converts";
 /// Of a kernel: why the op behind it is not part of it. Of kernels that were asked for reasons.
 inline constexpr llvm::StringLiteral kEndsAttr = "tilewright.ends";
 
+/// Of a kernel that was asked for reasons: a text for each op behind a border that could be elsewhere, with the cost of each place.
+inline constexpr llvm::StringLiteral kBordersAttr = "tilewright.borders";
+
 struct GraphPipelineOptions {
   /// In order of preference. Quantised forms, layout and types are those of the first that has a machine; without one, types stay as the
   /// model has them.

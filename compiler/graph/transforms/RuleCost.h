@@ -5,6 +5,7 @@
 
 #include "compiler/graph/transforms/KernelTarget.h"
 #include "mlir/IR/Block.h"
+#include "mlir/IR/Operation.h"
 
 namespace tw::graph {
 
@@ -25,6 +26,9 @@ struct RuleCost {
 ///   are one kernel;
 /// - reshapes and constants: nothing; ops of constants alone: nothing, they are folded.
 RuleCost costOf(mlir::Block &block, const ArrayMachine &machine);
+
+/// Cycles of the array or of the vector engine for `op` alone, as above.
+double computeCycles(mlir::Operation *op, const ArrayMachine &machine);
 
 } // namespace tw::graph
 
