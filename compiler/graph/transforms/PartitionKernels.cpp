@@ -742,10 +742,17 @@ private:
       Operation *reader = open.pop_back_val();
       for (Value operand : reader->getOperands()) {
         Operation *op = operand.getDefiningOp();
-        if (!op || taken.contains(op) || assigned.contains(op) || roleOf(op) != Role::Elementwise || isCut(reader, op) ||
-            !(placeOf(op) == group.place) || shapeOf(operand) != shapeOf(first->getOperand(0)) ||
+        if (!op || taken.contains(op) || assigned.contains(op) || isCut(reader, op) ||
+            (!isa<ReshapeOp>(op) && (roleOf(op) != Role::Elementwise || !(placeOf(op) == group.place))) ||
+            withoutOnes(shapeOf(operand)) != withoutOnes(shapeOf(first->getOperand(0))) ||
             !llvm::all_of(op->getUsers(), [&](Operation *user) { return taken.contains(user); }))
           continue;
+        // A reshape joins with what it reads.
+        if (isa<ReshapeOp>(op)) {
+          taken.insert(op);
+          open.push_back(op);
+          continue;
+        }
         taken.insert(op);
         const unsigned tensors = countTensors(taken.getArrayRef());
         if (taken.size() >= kMaxOps || tensors > kMaxTensors ||
@@ -753,8 +760,15 @@ private:
           return;
         group.ops.insert(op);
         open.push_back(op);
+        for (Operation *user = reader; isa<ReshapeOp>(user); user = *user->user_begin())
+          group.ops.insert(user);
       }
     }
+  }
+
+  /// A shape without the ones that it begins with.
+  static ArrayRef<int64_t> withoutOnes(ArrayRef<int64_t> shape) {
+    return shape.drop_while([](int64_t dim) { return dim == 1; });
   }
 
   /// Whether a reshape only adds or drops dims of 1.

@@ -88,3 +88,21 @@ func.func @main(%x: tensor<4x8x8192xf32>, %m: tensor<4x1x8192xf32>) -> tensor<4x
   %1 = graph.softmax %0 {axis = 2 : i64} : tensor<4x8x8192xf32> loc("softmax")
   return %1 : tensor<4x8x8192xf32>
 }
+
+// -----
+
+// A reshape that drops leading ones is no border.
+// CHECK: func.func private @mean(%{{.*}}: tensor<1x8x64xf32>) -> tensor<8xf32>
+// CHECK-SAME: tilewright.nodes = ["square", "flat", "mean"]
+// Other reshapes are.
+// CHECK: func.func private @other_square
+// CHECK: func.func private @other_mean
+func.func @main(%x: tensor<1x8x64xf32>, %y: tensor<2x4x64xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %0 = graph.mul %x, %x : (tensor<1x8x64xf32>, tensor<1x8x64xf32>) -> tensor<1x8x64xf32> loc("square")
+  %1 = graph.reshape %0 : (tensor<1x8x64xf32>) -> tensor<8x64xf32> loc("flat")
+  %2 = graph.reduce %1 {kind = "sum", axes = array<i64: 1>, keepdims = false} : (tensor<8x64xf32>) -> tensor<8xf32> loc("mean")
+  %3 = graph.mul %y, %y : (tensor<2x4x64xf32>, tensor<2x4x64xf32>) -> tensor<2x4x64xf32> loc("other_square")
+  %4 = graph.reshape %3 : (tensor<2x4x64xf32>) -> tensor<8x64xf32> loc("other_flat")
+  %5 = graph.reduce %4 {kind = "sum", axes = array<i64: 1>, keepdims = false} : (tensor<8x64xf32>) -> tensor<8xf32> loc("other_mean")
+  return %2, %5 : tensor<8xf32>, tensor<8xf32>
+}
