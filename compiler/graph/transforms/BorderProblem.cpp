@@ -70,9 +70,8 @@ struct Exact {
 };
 
 BorderChoice byGain(const BorderProblem &problem, std::vector<unsigned> set) {
-  std::stable_sort(set.begin(), set.end(), [&](unsigned a, unsigned b) {
-    return problem.alternatives[a].gain > problem.alternatives[b].gain;
-  });
+  std::stable_sort(set.begin(), set.end(),
+                   [&](unsigned a, unsigned b) { return problem.alternatives[a].gain > problem.alternatives[b].gain; });
   std::set<unsigned> changed;
   BorderChoice choice;
   for (unsigned i : set) {

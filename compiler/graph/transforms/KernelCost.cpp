@@ -35,7 +35,8 @@ std::optional<Product> productOf(Operation *op) {
       .Case<ConvOp, ConvIntegerOp>([](auto conv) -> std::optional<Product> {
         if (isDepthwise(conv))
           return std::nullopt;
-        const double columns = double(shapeOf(conv.getW())[conv.getLayout() == "nhwc" ? 3 : 0]), groups = double(conv.getGroup());
+        const double columns = double(shapeOf(conv.getW())[conv.getLayout() == "nhwc" ? 3 : 0]),
+                     groups = double(conv.getGroup());
         return Product{conv.getX(), conv.getW(), groups, elementsOf(conv.getY()) / columns, columns / groups};
       })
       .Case<MatmulOp, MatmulIntegerOp>([](auto matmul) -> std::optional<Product> {

@@ -22,6 +22,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <set>
 
 using namespace mlir;
 
@@ -156,12 +157,12 @@ using Edge = std::pair<Operation *, Operation *>;
 
 /// Another border that kernels may have.
 struct Border {
-  Operation *op = nullptr; ///< whose place it is
-  std::vector<Edge> cuts;  ///< what no kernel holds both ends of
-  std::string rules, other; ///< where the op is by the rules, and where it would be: "joins 'conv2'"
+  Operation *op = nullptr;            ///< whose place it is
+  std::vector<Edge> cuts;             ///< what no kernel holds both ends of
+  std::string rules, other;           ///< where the op is by the rules, and where it would be: "joins 'conv2'"
   double rulesCycles = 0, cycles = 0; ///< of the kernels that it changes
-  bool isSplit = false;          ///< there is a kernel more
-  std::vector<unsigned> kernels; ///< groups that it changes
+  bool isSplit = false;               ///< there is a kernel more
+  std::vector<unsigned> kernels;      ///< groups that it changes
 };
 
 /// "relu of 'node'".
@@ -271,15 +272,18 @@ public:
   }
 
 private:
+  static constexpr llvm::StringLiteral kEdge = " -> ";
   static constexpr size_t kMaxOps = 24;      ///< of a kernel
   static constexpr unsigned kMaxTensors = 4; ///< that a kernel reads beside its parameters
 
   func::FuncOp main;
   const KernelTargets targets;
   const KernelRequest &request;
-  llvm::StringSet<> begins; ///< nodes of request.beginAt
-  DenseSet<Edge> cuts;      ///< of moved borders
-  DenseMap<Operation *, std::string> borders; ///< of the first op behind a border that has an alternative: what was chosen, and the cost of each
+  llvm::StringSet<> begins;                                ///< nodes of request.beginAt
+  std::set<std::pair<std::string, std::string>> nodeEdges; ///< of request.beginAt: a node and one that reads it
+  DenseSet<Edge> cuts;                                     ///< of moved borders
+  DenseMap<Operation *, std::string>
+      borders; ///< of the first op behind a border that has an alternative: what was chosen, and the cost of each
   DenseMap<Operation *, int64_t> order;
   DenseSet<Operation *> assigned;
   std::vector<Group> groups;
@@ -296,10 +300,19 @@ private:
       if (roleOf(&op) != Role::Constant)
         for (const std::string &node : nodeNames(op.getLoc()))
           known[node] = true;
-    for (const std::string &node : request.beginAt) {
-      begins.insert(node);
-      if (known.count(node))
+    for (const std::string &begin : request.beginAt) {
+      std::string node = begin;
+      if (known.count(node)) {
+        begins.insert(node);
         continue;
+      }
+      if (auto [producer, reader] = StringRef(begin).split(kEdge); !reader.empty()) {
+        node = (known.count(producer.str()) ? reader : producer).str();
+        if (known.count(node)) {
+          nodeEdges.insert({producer.str(), reader.str()});
+          continue;
+        }
+      }
       const std::string *nearest = nullptr;
       unsigned least = UINT_MAX;
       for (const auto &[name, isKnown] : known)
@@ -319,11 +332,15 @@ private:
   bool isCut(Operation *op, Operation *producer) const {
     if (!producer || cuts.contains({producer, op}))
       return producer;
-    if (begins.empty())
+    if (begins.empty() && nodeEdges.empty())
       return false;
     const std::vector<std::string> before = nodeNames(producer->getLoc());
-    return llvm::any_of(nodeNames(op->getLoc()),
-                        [&](const std::string &node) { return begins.contains(node) && !llvm::is_contained(before, node); });
+    return llvm::any_of(nodeNames(op->getLoc()), [&](const std::string &node) {
+      return (begins.contains(node) && !llvm::is_contained(before, node)) ||
+             llvm::any_of(before, [&](const std::string &other) {
+               return nodeEdges.count({other, node});
+             });
+    });
   }
 
   Place placeOf(Operation *op) {
@@ -573,7 +590,8 @@ private:
     for (const Border &border : alternatives) {
       // A kernel more must be worth it. What joins the other of two kernels changes as little as the estimate can tell apart.
       const double least = border.isSplit ? border.cycles * cost::kLeastGain : border.cycles / (1 - cost::kEstimateError);
-      problem.alternatives.push_back({border.kernels, border.rulesCycles < least ? 0 : int64_t(border.rulesCycles - border.cycles)});
+      problem.alternatives.push_back(
+          {border.kernels, border.rulesCycles < least ? 0 : int64_t(border.rulesCycles - border.cycles)});
     }
     const BorderChoice choice = solve(problem);
     assert(whatIsWrong(problem, choice).empty() && "two alternatives change one kernel");
@@ -708,7 +726,10 @@ private:
         takeTranspose(operand, group);
       takeConversion(group);
     }
-    if (role == Role::Other)
+    const bool isGather = isa<GatherOp>(first) && !group.place.machine();
+    if (isGather)
+      takeViews(first->getOperand(0), first, group);
+    if (role == Role::Other && !isGather)
       group.ends = textOf(first) + " is a kernel of its own";
     else if (endsKernel(first, group.place))
       group.ends = "nothing follows a reduction of rows on the accelerator";
@@ -769,6 +790,23 @@ private:
   /// A shape without the ones that it begins with.
   static ArrayRef<int64_t> withoutOnes(ArrayRef<int64_t> shape) {
     return shape.drop_while([](int64_t dim) { return dim == 1; });
+  }
+
+  /// The slices and transposes that make the table `value`, which `reader` alone reads: they become the way it is walked.
+  void takeViews(Value value, Operation *reader, Group &group) {
+    SmallVector<Operation *> taken;
+    for (Operation *op; (op = value.getDefiningOp()) && value.hasOneUse() && !isCut(reader, op) && !assigned.contains(op);
+         reader = op, value = op->getOperand(0)) {
+      auto reshape = dyn_cast<ReshapeOp>(op);
+      if (!(reshape && keepsDims(reshape)) &&
+          (!isa<SliceOp, TransposeOp>(op) || runsBackwards(op) || !(placeOf(op) == group.place)))
+        break;
+      taken.push_back(op);
+    }
+    // A reshape that leads to no view stays outside.
+    while (!taken.empty() && isa<ReshapeOp>(taken.back()))
+      taken.pop_back();
+    group.ops.insert(taken.begin(), taken.end());
   }
 
   /// Whether a reshape only adds or drops dims of 1.

@@ -19,7 +19,8 @@ namespace tw::graph {
 
 /// What may be said of kernels beside their targets.
 struct KernelRequest {
-  /// ONNX nodes: no kernel holds an op of one of these and an op that it reads of another node. A node that no op comes from is an error.
+  /// ONNX nodes: no kernel holds an op of one of these and an op that it reads of another node. Of "A -> B" no kernel holds an op of node B
+  /// and an op of node A that it reads. A node that no op comes from is an error.
   std::vector<std::string> beginAt;
   std::string place;     ///< of messages about these: "FILE:LINE:COLUMN: "
   bool explains = false; ///< kernels have kEndsAttr

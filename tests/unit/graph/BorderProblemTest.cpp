@@ -52,9 +52,7 @@ TEST(BorderProblem, ManyThatHangTogetherAreNoWorseThanTheRules) {
   EXPECT_GT(gainOf(problem, choice), 0);
 }
 
-TEST(BorderProblem, TakesNothingWithoutGain) {
-  EXPECT_TRUE(solve({{{{0}, 0}, {{1, 2}, -1}}}).empty());
-}
+TEST(BorderProblem, TakesNothingWithoutGain) { EXPECT_TRUE(solve({{{{0}, 0}, {{1, 2}, -1}}}).empty()); }
 
 TEST(BorderProblem, NamesWhatIsWrong) {
   const BorderProblem problem{{{{0, 1}, 1}, {{2}, 1}, {{1}, 1}}};
