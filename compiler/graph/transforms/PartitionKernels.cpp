@@ -799,7 +799,7 @@ private:
          reader = op, value = op->getOperand(0)) {
       auto reshape = dyn_cast<ReshapeOp>(op);
       if (!(reshape && keepsDims(reshape)) &&
-          (!isa<SliceOp, TransposeOp>(op) || runsBackwards(op) || !(placeOf(op) == group.place)))
+          (!isa<SliceOp, TransposeOp>(op) || runsBackwards(op) || placeOf(op).target != group.place.target))
         break;
       taken.push_back(op);
     }
