@@ -1234,11 +1234,50 @@ private:
                    [](OpBuilder &, Location, ValueRange arguments) { return arguments[0]; });
   }
 
+  /// What `x` is by transposes, and by reshapes that add or drop dims of 1. `dims` gets for each dim of it that is not 1 that of `x`.
+  static Value transposedFrom(Value x, SmallVector<int64_t> &dims) {
+    auto areNotOne = [](Value value) {
+      SmallVector<int64_t> dims;
+      for (auto [i, size] : llvm::enumerate(shapeOf(value)))
+        if (size != 1)
+          dims.push_back(int64_t(i));
+      return dims;
+    };
+    dims = areNotOne(x);
+    while (true) {
+      if (auto transpose = x.getDefiningOp<TransposeOp>()) {
+        SmallVector<std::pair<int64_t, int64_t>> from; // dim before it, dim of the first x
+        for (auto [dim, made] : llvm::zip(dims, areNotOne(x)))
+          from.push_back({transpose.getPerm()[size_t(made)], dim});
+        llvm::sort(from);
+        dims = llvm::to_vector(llvm::make_second_range(from));
+        x = transpose.getX();
+        continue;
+      }
+      auto reshape = x.getDefiningOp<ReshapeOp>();
+      auto sizes = [&](Value value) {
+        return llvm::to_vector(llvm::map_range(areNotOne(value), [&](int64_t dim) { return shapeOf(value)[size_t(dim)]; }));
+      };
+      if (!reshape || sizes(reshape.getX()) != sizes(reshape))
+        return x;
+      x = reshape.getX();
+    }
+  }
+
   FailureOr<Value> lowerGather(GatherOp op) {
     Location loc = op.getLoc();
-    FailureOr<Value> x = lower(op.getX()), indices = lower(op.getIndices());
+    SmallVector<int64_t> dims;
+    const Value source = transposedFrom(op.getX(), dims);
+    const bool isView = source != op.getX() && !dims.empty();
+    FailureOr<Value> x = lower(isView ? source : op.getX()), indices = lower(op.getIndices());
     if (failed(x) || failed(indices))
       return failure();
+    if (isView) {
+      SmallVector<int64_t> sizes;
+      for (int64_t dim : dims)
+        sizes.push_back(shapeOf(op.getX())[size_t(dim)]);
+      *x = reshapeTensor(builder, loc, *x, sizes);
+    }
     ArrayRef<int64_t> shape = shapeOf(op.getY());
     const int64_t extent = shapeOf(op.getX())[1];
     if (auto argument = dyn_cast<BlockArgument>(op.getIndices()))
@@ -1257,7 +1296,11 @@ private:
                      place = inner.create<arith::MinSIOp>(where, place, constant(extent - 1));
                      Value index = inner.create<arith::IndexCastOp>(where, inner.getIndexType(), place);
                      Value outer = inner.create<linalg::IndexOp>(where, 0), last = inner.create<linalg::IndexOp>(where, 2);
-                     return inner.create<tensor::ExtractOp>(where, *x, ValueRange{outer, index, last});
+                     const Value places[] = {outer, index, last};
+                     SmallVector<Value> walked(places, places + 3);
+                     if (isView)
+                       walked = llvm::to_vector(llvm::map_range(dims, [&](int64_t dim) { return places[dim]; }));
+                     return inner.create<tensor::ExtractOp>(where, *x, walked);
                    });
   }
 

@@ -92,6 +92,9 @@ private:
       kernel.target = target.getValue().str();
     if (auto ends = function->getAttrOfType<StringAttr>(graph::kEndsAttr))
       kernel.ends = ends.getValue().str();
+    if (auto borders = function->getAttrOfType<ArrayAttr>(graph::kBordersAttr))
+      for (StringRef border : borders.getAsValueRange<StringAttr>())
+        kernel.borders.push_back(border.str());
     if (auto found = plans.find(kernel.name); found != plans.end()) {
       kernel.isOnChip = found->second.onChip.value_or(false);
       kernel.rowTile = found->second.rowTile;
@@ -267,6 +270,8 @@ std::string pipeline::toText(const FusionPlan &plan) {
     for (const FusionPlan::Op &op : kernel.ops)
       os << "  " << op.name << (op.node.empty() ? "" : " '" + op.node + "'") << ": " << operators::nameOf(op.type.fusion)
          << ", " << operators::nameOf(op.type.mapping) << "\n";
+    for (const std::string &border : kernel.borders)
+      os << "  border: " << border << "\n";
     if (!kernel.ends.empty())
       os << "  ends: " << kernel.ends << "\n";
   }

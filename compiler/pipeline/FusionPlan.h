@@ -31,11 +31,12 @@ struct FusionPlan {
   struct Kernel {
     std::string name, target;
     std::vector<Op> ops;
-    std::string ends;        ///< why the next op is not part of the kernel
-    uint64_t dramBytes = 0;  ///< of the kernel alone
-    uint64_t savedBytes = 0; ///< the part of dramBytes that stays on chip in the chosen plan
-    bool isOnChip = false;   ///< the kernel's result stays on chip
-    int64_t rowTile = 0;     ///< rows of a tile in depth-first fusion with the next kernels; 0: no such fusion
+    std::string ends;                 ///< why the next op is not part of the kernel
+    std::vector<std::string> borders; ///< where its ops could be elsewhere, and what each place costs
+    uint64_t dramBytes = 0;           ///< of the kernel alone
+    uint64_t savedBytes = 0;          ///< the part of dramBytes that stays on chip in the chosen plan
+    bool isOnChip = false;            ///< the kernel's result stays on chip
+    int64_t rowTile = 0;              ///< rows of a tile in depth-first fusion with the next kernels; 0: no such fusion
   };
   std::vector<Kernel> kernels;
   uint64_t unfusedBytes = 0;  ///< every op is a kernel

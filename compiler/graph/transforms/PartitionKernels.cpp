@@ -9,7 +9,9 @@
 #include "compiler/cost/Contraction.h"
 #include "compiler/graph/FusionTypes.h"
 #include "compiler/graph/ModelNodes.h"
+#include "compiler/graph/transforms/BorderProblem.h"
 #include "compiler/graph/transforms/Constants.h"
+#include "compiler/graph/transforms/KernelCost.h"
 #include "compiler/graph/transforms/PackedTaps.h"
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Pipeline.h"
@@ -21,6 +23,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <set>
 
 using namespace mlir;
 
@@ -121,6 +124,21 @@ struct Group {
   Value converts;              ///< an argument that it converts itself
   Place place;
   std::string ends; ///< why the next op is not part of it
+  /// As it grew: its results before the last, each with the number of ops that the kernel had then.
+  std::vector<std::pair<Operation *, size_t>> outputs;
+};
+
+/// An op's result that another op reads.
+using Edge = std::pair<Operation *, Operation *>;
+
+/// Another border that kernels may have.
+struct Border {
+  Operation *op = nullptr;            ///< whose place it is
+  std::vector<Edge> cuts;             ///< what no kernel holds both ends of
+  std::string rules, other;           ///< where the op is by the rules, and where it would be: "joins 'conv2'"
+  double rulesCycles = 0, cycles = 0; ///< of the kernels that it changes
+  bool isSplit = false;               ///< there is a kernel more
+  std::vector<unsigned> kernels;      ///< groups that it changes
 };
 
 /// "relu of 'node'".
@@ -207,11 +225,11 @@ public:
     int64_t position = 0;
     for (Operation &op : main.getBody().front().without_terminator())
       order[&op] = position++;
-    const SmallVector<Role> rounds[] = {{Role::Contraction}, {Role::Window, Role::Reduction}, {Role::Elementwise, Role::Other}};
-    for (const SmallVector<Role> &roles : rounds)
-      for (Operation &op : main.getBody().front().without_terminator())
-        if (!assigned.contains(&op) && llvm::is_contained(roles, roleOf(&op)))
-          groups.push_back(makeGroup(&op));
+    SmallVector<Operation *> ops;
+    for (Operation &op : main.getBody().front().without_terminator())
+      ops.push_back(&op);
+    groups = makeGroups(ops);
+    moveBorders(ops);
     for (Group &group : groups)
       takeResultTranspose(group);
     // A movement takes the movements before it: they become the way it walks its source.
@@ -230,10 +248,18 @@ public:
   }
 
 private:
+  static constexpr llvm::StringLiteral kEdge = " -> ";
+  static constexpr size_t kMaxOps = 24;      ///< of a kernel
+  static constexpr unsigned kMaxTensors = 4; ///< that a kernel reads beside its parameters
+
   func::FuncOp main;
   const KernelTargets targets;
   const KernelRequest &request;
-  llvm::StringSet<> begins; ///< nodes of request.beginAt
+  llvm::StringSet<> begins;                                ///< nodes of request.beginAt
+  std::set<std::pair<std::string, std::string>> nodeEdges; ///< of request.beginAt: a node and one that reads it
+  DenseSet<Edge> cuts;                                     ///< of moved borders
+  DenseMap<Operation *, std::string>
+      borders; ///< of the first op behind a border that has an alternative: what was chosen, and the cost of each
   DenseMap<Operation *, int64_t> order;
   DenseSet<Operation *> assigned;
   std::vector<Group> groups;
@@ -250,10 +276,19 @@ private:
       if (roleOf(&op) != Role::Constant)
         for (const std::string &node : nodeNames(op.getLoc()))
           known[node] = true;
-    for (const std::string &node : request.beginAt) {
-      begins.insert(node);
-      if (known.count(node))
+    for (const std::string &begin : request.beginAt) {
+      std::string node = begin;
+      if (known.count(node)) {
+        begins.insert(node);
         continue;
+      }
+      if (auto [producer, reader] = StringRef(begin).split(kEdge); !reader.empty()) {
+        node = (known.count(producer.str()) ? reader : producer).str();
+        if (known.count(node)) {
+          nodeEdges.insert({producer.str(), reader.str()});
+          continue;
+        }
+      }
       const std::string *nearest = nullptr;
       unsigned least = UINT_MAX;
       for (const auto &[name, isKnown] : known)
@@ -271,11 +306,17 @@ private:
 
   /// Whether no kernel may hold both `op` and `producer`, which it reads: a kernel is to begin at a node of the one that the other is not of.
   bool isCut(Operation *op, Operation *producer) const {
-    if (begins.empty() || !producer)
+    if (!producer || cuts.contains({producer, op}))
+      return producer;
+    if (begins.empty() && nodeEdges.empty())
       return false;
     const std::vector<std::string> before = nodeNames(producer->getLoc());
-    return llvm::any_of(nodeNames(op->getLoc()),
-                        [&](const std::string &node) { return begins.contains(node) && !llvm::is_contained(before, node); });
+    return llvm::any_of(nodeNames(op->getLoc()), [&](const std::string &node) {
+      return (begins.contains(node) && !llvm::is_contained(before, node)) ||
+             llvm::any_of(before, [&](const std::string &other) {
+               return nodeEdges.count({other, node});
+             });
+    });
   }
 
   Place placeOf(Operation *op) {
@@ -526,6 +567,162 @@ private:
     return tensors.size();
   }
 
+  /// Kernels of those of `ops`, in their order, that are part of none yet: what may be an anchor first.
+  std::vector<Group> makeGroups(ArrayRef<Operation *> ops) {
+    const SmallVector<Role> rounds[] = {{Role::Contraction}, {Role::Window, Role::Reduction}, {Role::Elementwise, Role::Other}};
+    std::vector<Group> made;
+    for (const SmallVector<Role> &roles : rounds)
+      for (Operation *op : ops)
+        if (!assigned.contains(op) && llvm::is_contained(roles, roleOf(op)))
+          made.push_back(makeGroup(op));
+    return made;
+  }
+
+  static double cyclesOf(ArrayRef<Group> groups) {
+    double cycles = 0;
+    for (const Group &group : groups)
+      if (const ArrayMachine *machine = group.place.machine())
+        cycles += kernelCostOf(group.ops.getArrayRef(), group.output, *machine).cycles();
+    return cycles;
+  }
+
+  /// "'node'", or the op's name.
+  static std::string quotedName(Operation *op) {
+    const std::vector<std::string> nodes = nodeNames(op->getLoc());
+    return nodes.empty() ? op->getName().stripDialect().str() : "'" + nodes.front() + "'";
+  }
+
+  static std::string placeIn(const Group &group, Operation *op) {
+    return group.anchor == op || roleOf(group.anchor) == Role::Elementwise ? "is a kernel of its own"
+                                                                           : "joins " + quotedName(group.anchor);
+  }
+
+  /// Moves the borders of kernels that cost less elsewhere.
+  void moveBorders(ArrayRef<Operation *> ops) {
+    if (llvm::none_of(targets, [](const auto &target) { return target->machine(); }))
+      return;
+    const std::vector<Border> alternatives = findBorders();
+    BorderProblem problem;
+    for (const Border &border : alternatives) {
+      // A kernel more must be worth it. What joins the other of two kernels changes as little as the estimate can tell apart.
+      const double least = border.isSplit ? border.cycles * cost::kLeastGain : border.cycles / (1 - cost::kEstimateError);
+      problem.alternatives.push_back(
+          {border.kernels, border.rulesCycles < least ? 0 : int64_t(border.rulesCycles - border.cycles)});
+    }
+    const BorderChoice choice = solve(problem);
+    assert(whatIsWrong(problem, choice).empty() && "two alternatives change one kernel");
+    for (auto [i, border] : llvm::enumerate(alternatives)) {
+      const bool isTaken = llvm::is_contained(choice, unsigned(i));
+      std::string &text = borders[border.op];
+      auto cost = [](const std::string &place, double cycles) {
+        return place + ": " + std::to_string(uint64_t(std::ceil(cycles))) + " cycles";
+      };
+      if (text.empty())
+        text = cost(border.rules, border.rulesCycles);
+      text = isTaken ? cost(border.other, border.cycles) + "; " + text : text + "; " + cost(border.other, border.cycles);
+      if (isTaken)
+        cuts.insert(border.cuts.begin(), border.cuts.end());
+    }
+    if (choice.empty())
+      return;
+    const double before = cyclesOf(groups);
+    auto makeAgain = [&] {
+      assigned.clear();
+      groups = makeGroups(ops);
+    };
+    makeAgain();
+    if (cyclesOf(groups) < before)
+      return;
+    cuts.clear();
+    borders.clear();
+    makeAgain();
+  }
+
+  /// Every border inside the groups that leads to an op with other tensors to read, a softmax or a pool, with each other place for it.
+  std::vector<Border> findBorders() {
+    std::vector<Border> found;
+    DenseMap<Operation *, unsigned> groupOf;
+    for (auto [i, group] : llvm::enumerate(groups))
+      for (Operation *op : group.ops)
+        groupOf[op] = unsigned(i);
+    for (unsigned g = 0; g < groups.size(); ++g) {
+      if (!groups[g].place.machine() || roleOf(groups[g].anchor) == Role::Elementwise)
+        continue;
+      for (unsigned step = 0; step < groups[g].outputs.size(); ++step)
+        addBorders(g, step, groupOf, found);
+    }
+    return found;
+  }
+
+  void addBorders(unsigned g, unsigned step, const DenseMap<Operation *, unsigned> &groupOf, std::vector<Border> &found) {
+    const Group &group = groups[g];
+    auto [before, begin] = group.outputs[step];
+    auto [after, end] = step + 1 < group.outputs.size() ? group.outputs[step + 1] : std::pair(group.output, group.ops.size());
+    Border border;
+    border.op = after;
+    border.kernels = {g};
+    bool isOpen = roleOf(after) != Role::Elementwise;
+    for (Operation *op : group.ops.getArrayRef().slice(begin, end - begin))
+      for (Value operand : op->getOperands()) {
+        Operation *producer = operand.getDefiningOp();
+        if (group.ops.contains(producer) || isParameter(operand))
+          continue;
+        isOpen = true;
+        if (auto other = groupOf.find(producer); other != groupOf.end() && groups[other->second].output == producer &&
+                                                 groups[other->second].place == group.place &&
+                                                 !llvm::is_contained(border.kernels, other->second))
+          border.kernels.push_back(other->second);
+      }
+    if (!isOpen)
+      return;
+    // What travels between the kernels is narrow: the conversions up are behind the border.
+    while (step > 0 && isa<DequantizeOp, CastOp>(before) &&
+           elementOf(before->getOperand(0)).getIntOrFloatBitWidth() < elementOf(before->getResult(0)).getIntOrFloatBitWidth())
+      before = group.outputs[--step].first;
+    for (Operation *user : before->getUsers())
+      border.cuts.push_back({before, user});
+    border.rules = placeIn(group, after);
+    // Where another kernel may take the op, one more cut makes it a kernel of its own.
+    for (unsigned attempt = 0; attempt < 2; ++attempt) {
+      std::vector<Group> now, made = makeGroupsWith(border, now);
+      border.rulesCycles = cyclesOf(now);
+      border.cycles = cyclesOf(made);
+      auto host = llvm::find_if(made, [&op = border.op](const Group &other) { return other.ops.contains(op); });
+      if (host == made.end() || host->anchor == group.anchor)
+        return;
+      border.other = placeIn(*host, after);
+      border.isSplit = made.size() > now.size();
+      found.push_back(border);
+      if (border.kernels.size() == 1 || roleOf(host->anchor) == Role::Elementwise)
+        return;
+      for (unsigned kernel : llvm::drop_begin(border.kernels)) {
+        Operation *output = groups[kernel].output;
+        for (Operation *user : output->getUsers())
+          border.cuts.push_back({output, user});
+      }
+    }
+  }
+
+  /// The groups that take the place of those that `border` changes, which `now` gets.
+  std::vector<Group> makeGroupsWith(const Border &border, std::vector<Group> &now) {
+    SmallVector<Operation *> ops;
+    for (unsigned kernel : border.kernels) {
+      now.push_back(groups[kernel]);
+      ops.append(groups[kernel].ops.begin(), groups[kernel].ops.end());
+    }
+    llvm::sort(ops, [&](Operation *a, Operation *b) { return order[a] < order[b]; });
+    for (Operation *op : ops)
+      assigned.erase(op);
+    cuts.insert(border.cuts.begin(), border.cuts.end());
+    std::vector<Group> made = makeGroups(ops);
+    cuts.clear();
+    for (const Group &group : made)
+      for (Operation *op : group.ops)
+        assigned.erase(op);
+    assigned.insert(ops.begin(), ops.end());
+    return made;
+  }
+
   Group makeGroup(Operation *first) {
     Group group;
     group.place = placeOf(first);
@@ -538,6 +735,8 @@ private:
           group.ops.insert(operand.getDefiningOp());
     if (role == Role::Elementwise)
       addSides(first, group.place, group.ops);
+    if (role == Role::Reduction && group.place.machine())
+      takeProducers(first, group);
     group.ops.insert(first);
     group.anchor = group.output = first;
     if (role == Role::Contraction && group.place.machine()) {
@@ -545,7 +744,10 @@ private:
         takeTranspose(operand, group);
       takeConversion(group);
     }
-    if (role == Role::Other)
+    const bool isGather = isa<GatherOp>(first) && !group.place.machine();
+    if (isGather)
+      takeViews(first->getOperand(0), first, group);
+    if (role == Role::Other && !isGather)
       group.ends = textOf(first) + " is a kernel of its own";
     else if (endsKernel(first, group.place))
       group.ends = "nothing follows a reduction of rows on the accelerator";
@@ -555,6 +757,74 @@ private:
     for (Operation *op : group.ops)
       assigned.insert(op);
     return group;
+  }
+
+  /// Whether the steps of a kernel can come before `op` that make what it reads: it reduces rows, and reads nothing else.
+  static bool readsSteps(Operation *op) {
+    if (auto reduce = dyn_cast<ReduceOp>(op))
+      return reduce.getAxes().size() == 1 && reduce.getAxes()[0] + 1 == int64_t(shapeOf(reduce.getX()).size());
+    auto isOfLast = [&](int64_t axis) { return axis + 1 == int64_t(shapeOf(op->getResult(0)).size()); };
+    auto softmax = dyn_cast<SoftmaxOp>(op);
+    auto norm = dyn_cast<LayerNormOp>(op);
+    return (softmax && isOfLast(softmax.getAxis())) || (norm && isOfLast(norm.getAxis()));
+  }
+
+  /// The element-by-element ops that make what the reduction `first` alone reads, where a row of all that the kernel reads and makes has room
+  /// in half of the scratchpad. Those that a contraction can take have gone there.
+  void takeProducers(Operation *first, Group &group) {
+    if (!readsSteps(first))
+      return;
+    llvm::SmallSetVector<Operation *, 8> taken(group.ops.begin(), group.ops.end());
+    taken.insert(first);
+    SmallVector<Operation *> open{first};
+    while (!open.empty()) {
+      Operation *reader = open.pop_back_val();
+      for (Value operand : reader->getOperands()) {
+        Operation *op = operand.getDefiningOp();
+        if (!op || taken.contains(op) || assigned.contains(op) || isCut(reader, op) ||
+            (!isa<ReshapeOp>(op) && (roleOf(op) != Role::Elementwise || !(placeOf(op) == group.place))) ||
+            withoutOnes(shapeOf(operand)) != withoutOnes(shapeOf(first->getOperand(0))) ||
+            !llvm::all_of(op->getUsers(), [&](Operation *user) { return taken.contains(user); }))
+          continue;
+        // A reshape joins with what it reads.
+        if (isa<ReshapeOp>(op)) {
+          taken.insert(op);
+          open.push_back(op);
+          continue;
+        }
+        taken.insert(op);
+        const unsigned tensors = countTensors(taken.getArrayRef());
+        if (taken.size() >= kMaxOps || tensors > kMaxTensors ||
+            shapeOf(operand).back() * 4 * int64_t(taken.size() + tensors) > group.place.machine()->scratchpad / 2)
+          return;
+        group.ops.insert(op);
+        open.push_back(op);
+        for (Operation *user = reader; isa<ReshapeOp>(user); user = *user->user_begin())
+          group.ops.insert(user);
+      }
+    }
+  }
+
+  /// A shape without the ones that it begins with.
+  static ArrayRef<int64_t> withoutOnes(ArrayRef<int64_t> shape) {
+    return shape.drop_while([](int64_t dim) { return dim == 1; });
+  }
+
+  /// The slices and transposes that make the table `value`, which `reader` alone reads: they become the way it is walked.
+  void takeViews(Value value, Operation *reader, Group &group) {
+    SmallVector<Operation *> taken;
+    for (Operation *op; (op = value.getDefiningOp()) && value.hasOneUse() && !isCut(reader, op) && !assigned.contains(op);
+         reader = op, value = op->getOperand(0)) {
+      auto reshape = dyn_cast<ReshapeOp>(op);
+      if (!(reshape && keepsDims(reshape)) &&
+          (!isa<SliceOp, TransposeOp>(op) || runsBackwards(op) || placeOf(op).target != group.place.target))
+        break;
+      taken.push_back(op);
+    }
+    // A reshape that leads to no view stays outside.
+    while (!taken.empty() && isa<ReshapeOp>(taken.back()))
+      taken.pop_back();
+    group.ops.insert(taken.begin(), taken.end());
   }
 
   /// Whether a reshape only adds or drops dims of 1.
@@ -726,7 +996,8 @@ private:
       return textOf(op) + " is for target " + other.target->name().str();
     for (Value operand : op->getOperands())
       if (inside.contains(operand.getDefiningOp()) && isCut(op, operand.getDefiningOp()))
-        return "a kernel is to begin at " + textOf(op);
+        return cuts.contains({operand.getDefiningOp(), op}) ? textOf(op) + " costs less elsewhere"
+                                                            : "a kernel is to begin at " + textOf(op);
     const ArrayMachine *machine = place.machine();
     if (machine && (isPoolOfAll(op, output, inside, *machine) || isMaximumOfSums(op, output)))
       return "";
@@ -776,8 +1047,6 @@ private:
 
   /// Adds the ops between the group's result and the next value that all of them lead to. False if there is none.
   bool extend(Group &group) {
-    constexpr size_t kMaxOps = 24;
-    constexpr unsigned kMaxTensors = 4;
     llvm::SmallSetVector<Operation *, 8> inside(group.ops.begin(), group.ops.end());
     Operation *last = group.output;
     if (last->use_empty()) {
@@ -817,6 +1086,7 @@ private:
       });
       if (!closed)
         continue;
+      group.outputs.push_back({group.output, group.ops.size()});
       group.ops = inside;
       group.output = last;
       return true;
@@ -870,6 +1140,14 @@ private:
     if (request.explains)
       kernel->setAttr(kEndsAttr,
                       builder.getStringAttr(group.ends.empty() ? "a change of layout is a kernel of its own" : group.ends));
+    if (request.explains) {
+      SmallVector<std::string> texts;
+      for (Operation *op : ops)
+        if (auto border = borders.find(op); border != borders.end())
+          texts.push_back(quotedName(op) + " " + border->second);
+      if (!texts.empty())
+        kernel->setAttr(kBordersAttr, builder.getStrArrayAttr(SmallVector<StringRef>(texts.begin(), texts.end())));
+    }
     if (!group.place.reason.empty())
       kernel->setAttr(kReasonAttr, builder.getStringAttr(group.place.reason));
 

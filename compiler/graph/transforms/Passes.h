@@ -19,8 +19,8 @@ namespace tw::graph {
 
 /// What a caller asks of kernels, besides their targets.
 struct KernelRequest {
-  /// Names of ONNX nodes at which kernels begin: no kernel holds both an op of such a node and an op of another node that this op reads. A name
-  /// that no op comes from is an error.
+  /// Names of ONNX nodes at which kernels begin: no kernel holds both an op of such a node and an op of another node that this op reads. Of
+  /// "A -> B" no kernel holds an op of node B and an op of node A that it reads. A name that no op comes from is an error.
   std::vector<std::string> beginAt;
   std::string place;     ///< in front of messages about `beginAt`: "FILE:LINE:COLUMN: "
   bool explains = false; ///< kernels have kEndsAttr

@@ -137,6 +137,11 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
     options, "accel" before "cpu") and `tilewright.reason` (why no target that is preferred takes them). A kernel has at most one convolution, matrix product, pool, reduction or data movement; the
     element-by-element ops that follow it belong to it.
 
+    On the accelerator, borders that could be elsewhere are then moved where the kernels that they change cost less (docs/fusion.md). Ops element by
+    element that a reduction of rows alone reads belong to it, if it has room for a row of each tensor.
+
+    On targets without a machine, transposes and forward slices of a gather's table belong to the gather that alone reads them.
+
     On the accelerator a transpose that one contraction alone reads belongs to it, where the load engine can read the
     tensor as it lies at no more cost:
     - an operand of a matrix product whose elements of a row stay side by side, or become the weights' inner dimension;

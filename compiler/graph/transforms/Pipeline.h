@@ -23,6 +23,9 @@ inline constexpr llvm::StringLiteral kConvertsAttr = "tilewright.converts";
 /// Attribute of a kernel: why the op behind the kernel is not part of it. Kernels have it where KernelRequest::explains is set.
 inline constexpr llvm::StringLiteral kEndsAttr = "tilewright.ends";
 
+/// Of a kernel that was asked for reasons: a text for each op behind a border that could be elsewhere, with the cost of each place.
+inline constexpr llvm::StringLiteral kBordersAttr = "tilewright.borders";
+
 struct GraphPipelineOptions {
   /// In order of preference. Quantised forms, layout and types are those of the first that has a machine; without one, types stay as the
   /// model has them.

@@ -52,7 +52,15 @@ template <typename OpT> double window(OpT op, const ArrayMachine &machine) {
   return elementsOf(op.getY()) * double(op.getKernel()[0] * op.getKernel()[1]) / double(machine.columns);
 }
 
-/// Cycles of an engine other than DRAM.
+/// Whether all that read `value` are in the kernel of the op that makes it.
+bool isFused(Value value) {
+  Operation *maker = value.getDefiningOp();
+  return maker && !isa<ReshapeOp, SliceOp, ConcatOp, TransposeOp, PadOp, GatherOp, FallbackOp>(maker) &&
+         llvm::all_of(value.getUsers(), isElementwise);
+}
+
+} // namespace
+
 double computeCycles(Operation *op, const ArrayMachine &machine) {
   const double vector = double(machine.columns);
   return llvm::TypeSwitch<Operation *, double>(op)
@@ -70,15 +78,6 @@ double computeCycles(Operation *op, const ArrayMachine &machine) {
         return elements / vector;
       });
 }
-
-/// Whether all that read `value` are in the kernel of the op that makes it.
-bool isFused(Value value) {
-  Operation *maker = value.getDefiningOp();
-  return maker && !isa<ReshapeOp, SliceOp, ConcatOp, TransposeOp, PadOp, GatherOp, FallbackOp>(maker) &&
-         llvm::all_of(value.getUsers(), isElementwise);
-}
-
-} // namespace
 
 RuleCost costOf(Block &block, const ArrayMachine &machine) {
   RuleCost cost;

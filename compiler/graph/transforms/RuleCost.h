@@ -5,6 +5,7 @@
 
 #include "compiler/graph/transforms/KernelTarget.h"
 #include "mlir/IR/Block.h"
+#include "mlir/IR/Operation.h"
 
 namespace tw::graph {
 
@@ -26,6 +27,9 @@ struct RuleCost {
 ///   these ops are one kernel;
 /// - reshapes, constants, and ops whose operands are all constants: nothing.
 RuleCost costOf(mlir::Block &block, const ArrayMachine &machine);
+
+/// Cycles of the array or of the vector engine for `op` alone, as above.
+double computeCycles(mlir::Operation *op, const ArrayMachine &machine);
 
 } // namespace tw::graph
 

@@ -129,6 +129,48 @@ class FusionPlanTest(BranchesTest):
         self.tilewright("compile", "net.mlir", *HW, "--schedule", again, "-o", "second.twp")
         self.assertEqual((self.path / "first.twp").read_bytes(), (self.path / "second.twp").read_bytes())
 
+    def test_a_border_has_its_costs_and_can_be_moved(self):
+        # DRAM is busy in the kernel of the thin convolution, the array in that of the thick one: the sum of both costs less there.
+        thin, shape = conv("%a", "%x", "thin", 16, 16, rows=ROWS)
+        thick, _ = conv("%b", "%x", "thick", 16, 16, kernel=5, rows=ROWS)
+        self.write("net.mlir", f"func.func @main(%x: {shape}) -> {shape} {{\n{thin}{thick}"
+                   f"  %s = graph.add %a, %b : ({shape}, {shape}) -> {shape} loc(\"sum\")\n  return %s : {shape}\n}}\n")
+        np.save(self.path / "x.npy", np.random.default_rng(1).integers(-4, 5, (1, 16, ROWS, ROWS)).astype(np.float32))
+        text = self.fusion(*HW)
+        taken, other = re.search(r"  border: 'sum' joins 'thick': (\d+) cycles; joins 'thin': (\d+) cycles", text).groups()
+        self.assertLess(int(taken), int(other))
+        self.assertIn(["thick", "sum"], self.nodes_of_kernels(text))
+        expected, _ = self.run_with()
+        path = self.write("plan.mlir", 'plan.network attributes {kernels_begin_at = ["thick -> sum"]} {}\n')
+        self.assertIn(["thin", "sum"], self.nodes_of_kernels(self.fusion(*HW, "--schedule", path)))
+        values, _ = self.run_with("--schedule", path)
+        np.testing.assert_array_equal(values, expected)
+        path = self.write("plan.mlir", 'plan.network attributes {kernels_begin_at = ["thick -> sun"]} {}\n')
+        self.fails("compile", "net.mlir", *HW, "--schedule", path, message=["a kernel is to begin at node 'sun'", "the nearest is 'sum'"])
+
+    def test_a_gather_reads_views_of_its_table(self):
+        # 2 x 6 x 3 elements of the table, the first and the last dim in each other's place. No accelerator rounds up: with a machine, the views stand
+        # between nodes of the CPU, and are its as well.
+        self.write("net.mlir", """
+func.func @main(%x: tensor<3x7x5xf32>, %i: tensor<1x3x1xi32>) -> tensor<3x3x2xf32> {
+  %c = graph.elementwise ceil %x : (tensor<3x7x5xf32>) -> tensor<3x7x5xf32> loc("ceil")
+  %0 = graph.slice %c {starts = array<i64: 1, 1, 0>, steps = array<i64: 1, 1, 2>} : (tensor<3x7x5xf32>) -> tensor<2x6x3xf32> loc("part")
+  %1 = graph.transpose %0 {perm = array<i64: 2, 1, 0>} : (tensor<2x6x3xf32>) -> tensor<3x6x2xf32> loc("turned")
+  %2 = graph.gather %1, %i : (tensor<3x6x2xf32>, tensor<1x3x1xi32>) -> tensor<3x3x2xf32> loc("rows")
+  %3 = graph.relu %2 : tensor<3x3x2xf32> loc("relu")
+  return %3 : tensor<3x3x2xf32>
+}
+""")
+        x = np.random.default_rng(1).standard_normal((3, 7, 5)).astype(np.float32)
+        np.save(self.path / "x.npy", x)
+        np.save(self.path / "i.npy", np.array([[[4], [0], [-2]]], np.int32))
+        self.assertIn(["part", "turned", "rows", "relu"], self.nodes_of_kernels(self.fusion("--target", "cpu")))
+        self.assertIn(["part", "turned", "rows"], self.nodes_of_kernels(self.fusion(*HW)))
+        expected = np.maximum(np.ceil(x)[1:, 1:, ::2].transpose(2, 1, 0)[:, [4, 0, -2]], 0)
+        for options in (["--target", "opencl"], HW):
+            self.tilewright("run", "net.mlir", *options, "--input", "x.npy", "--input", "i.npy", "--output-dir", "out")
+            np.testing.assert_array_equal(np.load(self.path / "out/output0.npy"), expected)
+
     def test_nodes_that_are_not_there_are_refused(self):
         self.branches()
         path = self.write("plan.mlir", '\nplan.network attributes {kernels_begin_at = ["rely"]} {}\n')
