@@ -163,6 +163,7 @@ class PaddedChannelsTest(CliTest):
             layers = layers_of(json.loads((self.path / "report.json").read_text()))
             self.assertEqual([layer["name"] for layer in layers], ["sums", "q"])
             self.assertEqual(layers[1]["dram_read_bytes"], read, residency)
+            self.assertEqual(layers[1]["compulsory_dram_bytes"], p + 4 * 24 * 48 + 2 * p, "p, weights and y, once each")
 
 
 if __name__ == "__main__":
