@@ -106,7 +106,7 @@ TEST_F(CapiTest, anOutputLiesAtThePlaceOfAnInput) {
   EXPECT_EQ(together[0], together[1]);
   tw_program *none = nullptr;
   EXPECT_EQ(tw_compile(state, machine, unknown, 1, &none), TW_USER_ERROR);
-  EXPECT_NE(std::string(tw_error_message()).find("an alias names input 'older', but the network has only 'old', 'x'"),
+  EXPECT_NE(std::string(tw_error_message()).find("an alias names input 'older', but the network has only 'x', 'old'"),
             std::string::npos)
       << tw_error_message();
   tw_model_free(state);
