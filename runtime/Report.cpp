@@ -764,10 +764,12 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
   for (size_t i = 0; i < report.outputs.size(); ++i) {
     const HostTensor &output = report.outputs[i];
     bool written = i < outputFiles.size() && !outputFiles[i].empty();
+    const auto alias = report.aliases.find(output.name);
     document["outputs"].push_back({{"name", output.name},
                                    {"type", frontend::elementName(output.type)},
                                    {"shape", output.shape},
-                                   {"file", written ? json(outputFiles[i]) : json()}});
+                                   {"file", written ? json(outputFiles[i]) : json()},
+                                   {"alias", alias != report.aliases.end() ? json(alias->second) : json()}});
   }
   document["comparisons"] = json::array();
   for (const Comparison &c : report.comparisons) {

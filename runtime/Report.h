@@ -19,6 +19,7 @@
 #include "simulator/stats/Timeline.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -80,6 +81,8 @@ struct RunReport {
 
   /// A sequence stands here as its tensors, NAME[0], NAME[1] ...
   std::vector<HostTensor> outputs;
+  /// Outputs that lie at the place of an input, with its name.
+  std::map<std::string, std::string> aliases;
   /// One for each output of the model, in the form that it has; empty where all are tensors.
   std::vector<operators::Value> values;
   std::vector<Comparison> comparisons;

@@ -99,6 +99,19 @@ Status Session::addEnergy(RunReport &report) {
   return {};
 }
 
+/// Outputs that the program writes at the place of an input, with its name.
+static std::map<std::string, std::string> aliasesOf(const Network &network) {
+  std::map<std::string, std::string> aliases;
+  if (network.steps.size() != 1 || !network.steps.front().program)
+    return aliases;
+  const isa::Program &program = *network.steps.front().program;
+  for (const isa::TensorInfo &output : program.outputs)
+    for (const isa::TensorInfo &input : program.inputs)
+      if (output.bytes && output.address == input.address)
+        aliases[output.name] = input.name;
+  return aliases;
+}
+
 RunReport Session::emptyReport() const {
   RunReport report;
   report.model = loaded.model;
@@ -117,6 +130,7 @@ RunReport Session::emptyReport() const {
   report.tiles = loaded.tiles;
   report.layerReads = loaded.layerReads;
   report.groups = loaded.groups;
+  report.aliases = aliasesOf(loaded);
   report.targets = loaded.targets;
   report.offload = loaded.offload;
   report.compileSeconds = loaded.compileSeconds;

@@ -253,6 +253,58 @@ void NetworkKernels::joinConcats() {
   }
 }
 
+/// A concatenation that the network returns lies in DRAM at the end, but who reads it need not wait until it does: loads take its parts from
+/// where they lie. Adds the parts to the kernel's tensors and returns the operands of the call with the parts behind them.
+std::vector<Value> NetworkKernels::readParts(func::CallOp call, unsigned step, accel::Kernel &kernel) {
+  std::vector<Value> values(call.operand_begin(), call.operand_end());
+  auto isInAnother = [&](Value part) {
+    Operation *partMaker = makerOf(part);
+    return partMaker && parts.count(partMaker->getResult(0));
+  };
+  for (unsigned i = 0; i < call.getNumOperands(); ++i) {
+    auto maker = llvm::dyn_cast_or_null<func::CallOp>(makerOf(call.getOperand(i)));
+    auto function = maker ? module.lookupSymbol<func::FuncOp>(maker.getCallee()) : func::FuncOp();
+    tensor::ConcatOp concat = function ? onlyConcat(function) : tensor::ConcatOp();
+    const size_t whole = tensorOf[call.getOperand(i)];
+    // Parts that lie in another tensor or are written over have no place of their own.
+    auto isApart = [&](Value part) { return !isInAnother(part) && !aliases.count(tensorOf[part]); };
+    if (!concat || inPlace.contains(maker) || !isOutput[whole] || aliases.count(whole) ||
+        !llvm::all_of(maker.getOperands(), isApart))
+      continue;
+    accel::Concatenation concatenation;
+    const ArrayRef<int64_t> shape = concat.getResultType().getShape();
+    concatenation.size = shape[concat.getDim()];
+    for (int64_t extent : shape.drop_front(concat.getDim() + 1))
+      concatenation.inner *= extent;
+    auto argument = llvm::find_if(
+        kernel.tensors, [&](const accel::KernelTensor &t) { return t.role == accel::KernelTensor::Argument && t.index == i; });
+    const size_t tensor = size_t(argument - kernel.tensors.begin());
+    if (argument == kernel.tensors.end() || !accel::canReadParts(kernel, int(tensor), concatenation))
+      continue;
+    int64_t begin = 0;
+    for (Value input : concat.getInputs()) {
+      Value part = maker.getOperand(cast<BlockArgument>(input).getArgNumber());
+      const int64_t end = begin + cast<RankedTensorType>(input.getType()).getDimSize(int64_t(concat.getDim()));
+      concatenation.parts.push_back({int(kernel.tensors.size()), begin, end});
+      begin = end;
+      accel::KernelTensor added;
+      added.role = accel::KernelTensor::Part;
+      added.index = unsigned(values.size());
+      added.type = kernel.tensors[tensor].type;
+      added.elements = cast<RankedTensorType>(part.getType()).getNumElements();
+      kernel.tensors.push_back(added);
+      memory::LiveRange &range = tensors[tensorOf[part]];
+      range.end = std::max(range.end, step);
+      values.push_back(part);
+    }
+    kernel.tensors[tensor].concatenation = concatenation;
+    kernel.kind += " of parts";
+    for (const accel::Concatenation::Part &part : concatenation.parts)
+      kernel.kind += " " + std::to_string(part.end);
+  }
+  return values;
+}
+
 /// Inputs are written before the program starts and outputs read after it ends: neither shares memory with anything.
 void NetworkKernels::describeTensors() {
   Block &body = mainFunction.getBody().front();
@@ -427,6 +479,7 @@ llvm::Error NetworkKernels::addLayer(func::CallOp call, unsigned step, const Com
   accel::Kernel kernel = known->second;
   if (llvm::Error error = keepInPlace(call, kernel))
     return error;
+  const std::vector<Value> values = readParts(call, step, kernel);
   kernel.isFinite = options.math >= graph::Math::Finite || machine.arrayType == timing::ArrayType::Int8;
   if (auto part = parts.find(call.getResult(0)); part != parts.end())
     makePart(part->second, kernel);
@@ -445,8 +498,7 @@ llvm::Error NetworkKernels::addLayer(func::CallOp call, unsigned step, const Com
       layer.tensors.push_back(0);
     else
       layer.tensors.push_back(
-          tensorOf
-              .find(tensor.role == accel::KernelTensor::Argument ? call.getOperand(tensor.index) : call.getResult(tensor.index))
+          tensorOf.find(tensor.role == accel::KernelTensor::Result ? call.getResult(tensor.index) : values[tensor.index])
               ->second);
   }
   for (const std::string &node : layer.kernel.nodes)

@@ -91,6 +91,7 @@ private:
   llvm::Error joinAliases();
   llvm::Error keepInPlace(mlir::func::CallOp call, accel::Kernel &kernel) const;
   void joinConcats();
+  std::vector<mlir::Value> readParts(mlir::func::CallOp call, unsigned step, accel::Kernel &kernel);
   void describeTensors();
   llvm::Error describe(bool isInput);
   llvm::Error addLayers(const CompileOptions &options);

@@ -17,6 +17,12 @@ using namespace tw;
 using namespace tw::pipeline;
 using accel::P0;
 
+namespace {
+/// Copies that nobody waits for go through the last banks of the first scratchpad, if there are so many of so many bytes: slots in all of it
+/// would keep others out of their banks.
+constexpr int64_t kBanksAside = 2, kLeastBanks = 8, kLeastBankBytes = 1024;
+} // namespace
+
 PlanEmitter::PlanEmitter(const NetworkKernels &network, const CompileOptions &options, accel::Rankings &rankings,
                          const plan::NetworkPlan &plan, NoGoods &noGoods)
     : network(network), options(options), machine(*options.machine), plan(plan), noGoods(noGoods),
@@ -27,6 +33,7 @@ PlanEmitter::PlanEmitter(const NetworkKernels &network, const CompileOptions &op
   kernels.reserve(network.layers.size());
   for (size_t i = 0; i < network.layers.size(); ++i)
     planKernel(i);
+  findCopiesAside();
 }
 
 void PlanEmitter::planKernel(size_t layer) {
@@ -332,6 +339,21 @@ llvm::Error PlanEmitter::findOnChip(Turn &turn) {
   return llvm::Error::success();
 }
 
+/// Layers of copies that no kernel waits for: the readers of the result, at least one, find its parts where they lie. Only those that would take
+/// many banks from others: what is less than a bank lies in one anyway.
+void PlanEmitter::findCopiesAside() {
+  std::vector<bool> isRead(network.tensors.size()), isAwaited(network.tensors.size());
+  for (size_t layer = 0; layer < kernels.size(); ++layer)
+    for (auto [tensor, operand] : llvm::zip_equal(network.layers[layer].tensors, kernels[layer].tensors))
+      if (operand.role == accel::KernelTensor::Argument)
+        (operand.concatenation.parts.empty() ? isAwaited : isRead)[tensor] = true;
+  for (size_t layer = 0; layer < kernels.size(); ++layer) {
+    const size_t result = network.layers[layer].result();
+    copiesAside.push_back(!kernels[layer].copies.empty() && isRead[result] && !isAwaited[result] &&
+                          network.tensors[result].bytes > machine.scratchpads[0].bankBytes());
+  }
+}
+
 /// The memory that the kernel's buffers may have.
 void PlanEmitter::findRoom(Turn &turn) {
   const accel::Kernel &kernel = *turn.kernel;
@@ -339,6 +361,10 @@ void PlanEmitter::findRoom(Turn &turn) {
   accel::OnChip &onChip = turn.onChip;
   const uint32_t layer = turn.layer;
   onChip.banks = turn.place.banks;
+  const int64_t bank = int64_t(machine.scratchpads[0].bankBytes());
+  const int64_t banks = std::min(onChip.room, int64_t(machine.scratchpads[0].capacityBytes)) / bank;
+  if (crossesKernels() && copiesAside[layer] && banks >= kLeastBanks && bank >= kLeastBankBytes)
+    onChip.banks = {banks - kBanksAside, banks};
   // Side by side, the parameters of the one have a place of their own behind the weights of the other.
   auto parametersBeside = [&](size_t other) {
     return other < kernels.size() && machine.scratchpads.size() > 1 && !kernels[other].anchor && placeOf(other).banks
@@ -353,7 +379,6 @@ void PlanEmitter::findRoom(Turn &turn) {
   // Where tensors stay on chip in the middle, the larger run beside them is as good as banks that are asked for.
   const bool isApart = turn.group || turn.takes || turn.makes || !kernel.copies.empty();
   const accel::Range gap = residency.gap.empty() || isApart ? accel::Range() : residency.gap[layer];
-  const int64_t bank = int64_t(machine.scratchpads[0].bankBytes());
   turn.lowRoom = onChip.room;
   if (!gap.isEmpty() && !onChip.banks)
     onChip.banks = {gap.begin / bank, gap.end / bank};
@@ -369,9 +394,9 @@ void PlanEmitter::findRoom(Turn &turn) {
   onChip.sums = turn.takes ? shares.takerSums : shares.makerSums;
   if (!residency.room.empty())
     onChip.room = std::min(onChip.room, residency.room[other]);
-  const int64_t banks = onChip.room / bank;
-  if (!onChip.banks && banks > 1)
-    onChip.banks = turn.takes ? std::array<int64_t, 2>{banks / 2, banks} : std::array<int64_t, 2>{0, banks / 2};
+  const int64_t shared = onChip.room / bank;
+  if (!onChip.banks && shared > 1)
+    onChip.banks = turn.takes ? std::array<int64_t, 2>{shared / 2, shared} : std::array<int64_t, 2>{0, shared / 2};
 }
 
 llvm::Error PlanEmitter::emitLayer(uint32_t layer) {

@@ -48,6 +48,7 @@ private:
   const plan::NetworkKnobs &knobs = plan.network;
   NoGoods &noGoods;
   std::vector<accel::Kernel> kernels; ///< per layer, in the form that the plan wants, with its knobs
+  std::vector<bool> copiesAside;      ///< per layer: no kernel waits for its copies
   std::vector<bool> isPacked;
   llvm::Error invalid = llvm::Error::success(); ///< a layer's plan asks for a form that there is not
   std::shared_ptr<const accel::Fusion> fusion;
@@ -84,6 +85,7 @@ private:
   llvm::Error emitLayer(uint32_t layer);
   llvm::Error checkTurn(const Turn &turn) const;
   llvm::Error findOnChip(Turn &turn);
+  void findCopiesAside();
   void findRoom(Turn &turn);
   llvm::Error emitTurn(Turn &turn);
   llvm::Error learn(llvm::Error error, const Turn &turn, const std::string &details);

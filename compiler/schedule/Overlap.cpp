@@ -719,10 +719,8 @@ double Overlapper::schedule(double limit) {
           engineFree[store] += node.bus;
           candidates[store].isKnown = false;
         }
-      const double queued = std::max(0.0, busFree - node.start), own = node.bus + wait;
-      busFree = std::max(busFree, node.start) + own;
-      // Load engines take turns: no load waits for more of the others than it brings itself.
-      done = std::max(done, isStore(node) ? busFree - node.buffered : node.start + std::min(queued, own) + own);
+      busFree = std::max(busFree, node.start) + node.bus + wait;
+      done = std::max(done, busFree - node.buffered);
       last = std::max(last, busFree);
       if (takesTurn(node))
         writeEnd = done + node.drain + cost::kHandover;

@@ -537,6 +537,9 @@ private:
                std::vector<BoxDim> dims, uint32_t fill, int64_t offset = 0);
   void addBox(TileStep &step, const Buffer &b, unsigned unit, uint64_t dram, int64_t onChip, unsigned elementSize,
               const std::vector<BoxDim> &box, uint32_t fill, bool broadcast);
+  /// addLoad() of a box of an argument, whose first element is `element`; a concatenation's comes from where its parts lie.
+  void addArgumentLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, int tensor, int64_t element,
+                       std::vector<BoxDim> dims, uint32_t fill);
   void addStore(TileStep &step, int64_t from, uint64_t dram, unsigned elementSize, std::vector<BoxDim> dims);
   schedule::Operation operation(const isa::Instruction &instruction) const;
   /// Of an operand that begins there. `isResult`: of the result of a kernel, or what fills its padding.

@@ -151,6 +151,46 @@ void Emitter::addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned u
              });
 }
 
+void Emitter::addArgumentLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, int tensor, int64_t element,
+                              std::vector<BoxDim> dims, uint32_t fill) {
+  const KernelTensor &argument = kernel.tensors[size_t(tensor)];
+  const int64_t es = byteSize(argument.type);
+  const std::vector<Concatenation::Part> &parts = argument.concatenation.parts;
+  const int64_t size = argument.concatenation.size, inner = argument.concatenation.inner;
+  if (parts.empty())
+    return addLoad(step, b, slot, unit, addresses[size_t(tensor)] + uint64_t(element * es), unsigned(es), std::move(dims),
+                   fill);
+  const int64_t outer = element / (size * inner), first = element / inner % size, within = element % inner;
+  // The dimension along which parts follow one another; without one all of the box lies in one part.
+  auto isAlong = [&](const BoxDim &dim) {
+    return dim.count - dim.low - dim.high > 1 && dim.dram % (inner * es) == 0 && dim.dram % (size * inner * es) != 0;
+  };
+  const size_t along = size_t(llvm::find_if(dims, isAlong) - dims.begin());
+  if (along == dims.size())
+    dims.push_back({1, 0, 0, 0, 0});
+  const BoxDim whole = dims[along];
+  const int64_t stride = std::max<int64_t>(whole.dram / (inner * es), 1), count = whole.count - whole.low - whole.high;
+  int64_t done = 0;
+  for (const Concatenation::Part &part : parts) {
+    const int64_t end = std::clamp<int64_t>(ceilDiv(part.end - first, stride), done, count), length = part.end - part.begin;
+    if (end == done)
+      continue;
+    std::vector<BoxDim> some = dims;
+    BoxDim &dim = some[along];
+    dim.low = done == 0 ? whole.low : 0;
+    dim.high = end == count ? whole.high : 0;
+    dim.count = dim.low + end - done + dim.high;
+    for (BoxDim &other : some)
+      if (other.dram % (size * inner * es) == 0)
+        other.dram = other.dram / size * length;
+    const int64_t from = (outer * length + first + done * stride - part.begin) * inner + within;
+    const int64_t skipped = done == 0 ? 0 : whole.low + done;
+    addLoad(step, b, slot, unit, addresses[size_t(part.tensor)] + uint64_t(from * es), unsigned(es), std::move(some), fill,
+            skipped * whole.onChip);
+    done = end;
+  }
+}
+
 void Emitter::addStore(TileStep &step, int64_t from, uint64_t dram, unsigned elementSize, std::vector<BoxDim> dims) {
   forEachBox(std::move(dims), elementSize, dram, from,
              [&](const std::vector<BoxDim> &box, uint64_t address, int64_t onChip, bool) {
@@ -635,6 +675,5 @@ void Emitter::loadWeights(TileStep &step, const Extent &origin, const Extent &si
   dims.push_back({a.axes[0].kernel, a.weightKw * es, kPad * nPad * es, 0, 0});
   dims.push_back({a.axes[1].kernel, a.weightKh * es, a.axes[0].kernel * kPad * nPad * es, 0, 0});
   int64_t at = a.weightOffset + origin[C] * a.weightOc + k * a.weightIc + batch * a.weightBatch + group * a.weightGroup;
-  addLoad(step, b, slot, weightUnit(tile), addresses[a.weights] + uint64_t(at * es), unsigned(es), dims,
-          uint32_t(a.weightZero));
+  addArgumentLoad(step, b, slot, weightUnit(tile), a.weights, at, std::move(dims), uint32_t(a.weightZero));
 }

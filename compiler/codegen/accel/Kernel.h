@@ -32,13 +32,24 @@ enum Axis : unsigned { C, P0, P1, P2 };
 constexpr unsigned kAxes = 4;
 using Extent = std::array<int64_t, kAxes>;
 
+/// A concatenation that is read where its parts lie: [outer, size, inner], of which each part has some indices along the middle axis.
+struct Concatenation {
+  struct Part {
+    int tensor;         ///< of the kernel, with role Part
+    int64_t begin, end; ///< along the middle axis
+  };
+  int64_t size = 0, inner = 1;
+  std::vector<Part> parts; ///< in their order, without gaps; empty: the tensor lies in one place
+};
+
 /// A dense tensor in DRAM the kernel uses.
 struct KernelTensor {
-  enum Role { Argument, Result, Constant } role = Argument;
+  enum Role { Argument, Result, Constant, Part } role = Argument;
   unsigned index = 0; ///< of the argument or result
   mlir::DenseElementsAttr value;
   LaneType type = LaneType::F32;
   int64_t elements = 0;
+  Concatenation concatenation; ///< of an argument
 };
 
 /// How the canonical axes walk a tensor: elements per step, 0 where the axis is broadcast.
@@ -287,6 +298,10 @@ struct Kernel {
     return box;
   }
 };
+
+/// Whether the kernel's loads can read argument `tensor` where the parts of that concatenation lie: as weights that are no constant, with
+/// axes that stay within it.
+bool canReadParts(const Kernel &kernel, int tensor, const Concatenation &concatenation);
 
 /// Recognises a kernel function. Failure explains itself on the function's location.
 mlir::FailureOr<Kernel> matchKernel(mlir::func::FuncOp function);

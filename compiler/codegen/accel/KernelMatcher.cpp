@@ -1391,4 +1391,34 @@ FailureOr<Kernel> KernelMatcher::run() {
 }
 } // namespace
 
+bool accel::canReadParts(const Kernel &kernel, int tensor, const Concatenation &concatenation) {
+  const std::optional<Anchor> &a = kernel.anchor;
+  if (!a || a->kind != Anchor::Contraction || a->weights != tensor || a->input.tensor == tensor)
+    return false;
+  for (const Step &step : kernel.steps)
+    for (const Source &source : step.sources)
+      if (source.kind == Source::Tensor && source.view.tensor == tensor)
+        return false;
+  const int64_t inner = concatenation.inner, whole = concatenation.size * inner;
+  const int64_t batches = a->batchAxis ? a->axes[*a->batchAxis - P0].size : 1;
+  const std::pair<int64_t, int64_t> walks[] = {{a->weightOc, a->oc},
+                                               {a->weightIc, a->ic},
+                                               {a->weightBatch, batches},
+                                               {a->weightGroup, a->groups},
+                                               {a->weightKw, a->axes[0].kernel},
+                                               {a->weightKh, a->weightRows()}};
+  int64_t along = 0, last = a->weightOffset / inner % concatenation.size, within = a->weightOffset % inner;
+  for (auto [stride, count] : walks) {
+    if (count <= 1 || stride % whole == 0)
+      continue;
+    if (stride % inner)
+      within += stride * (count - 1);
+    else if (++along > 1)
+      return false;
+    else
+      last += stride / inner * (count - 1);
+  }
+  return within < inner && last < concatenation.size;
+}
+
 FailureOr<Kernel> accel::matchKernel(func::FuncOp function) { return KernelMatcher(function).run(); }

@@ -200,6 +200,9 @@ std::vector<std::vector<Use>> ResidentChooser::Network::collect(std::vector<bool
     }
     if (kernel.copies.empty())
       result[tensorOf(kernel.output.tensor)].push_back({k, true, kernel.output, false});
+    for (size_t i = 0; i < kernel.tensors.size(); ++i)
+      if (kernel.tensors[i].role == KernelTensor::Part || !kernel.tensors[i].concatenation.parts.empty())
+        excludes(int(i));
   }
   return result;
 }

@@ -466,6 +466,8 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
       work.output = {unsigned(i), bytes, {}, byteSize(tensor.type)};
     else if (tensor.role == KernelTensor::Argument)
       work.inputs.push_back({unsigned(i), bytes, {}, byteSize(tensor.type)});
+    else if (tensor.role == KernelTensor::Part)
+      continue; // the whole counts
     else if (!tensor.value.isSplat())
       work.constants.push_back({tensor.value.getAsOpaquePointer(), bytes, byteSize(tensor.type)});
     else if (kernel.anchor && kernel.anchor->weights == int(i)) // immediates or fills make the others

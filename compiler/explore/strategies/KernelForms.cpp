@@ -71,6 +71,30 @@ void explore::exploreSerpentine(Exploration &e) {
     e.propose([](plan::NetworkPlan &plan) { plan.network.serpentineContractions = true; });
 }
 
+/// A pass over few rows takes the array as long as a preload, and DRAM may bring a tile sooner. All kernels of one kind get the same slots.
+void explore::exploreMatrixSlots(Exploration &e) {
+  if (!e.problem.hasNeighbours())
+    return;
+  std::vector<std::string> kinds;
+  bool isBehind = false; // the product before is one of matrices
+  for (const Layer &layer : e.problem.layers) {
+    const accel::Kernel &kernel = *layer.kernel;
+    if (!layer.isContraction())
+      continue;
+    const bool isMatrix = kernel.anchor->batchAxis && kernel.extent[accel::P0] < accel::preloadCycles(e.problem.machine);
+    if ((isMatrix || isBehind) && !kernel.plan.depth && !llvm::is_contained(kinds, kernel.kind))
+      kinds.push_back(kernel.kind);
+    isBehind = isMatrix;
+  }
+  for (const std::string &kind : kinds)
+    for (int64_t depth : {3, 4})
+      e.propose([&](plan::NetworkPlan &plan) {
+        for (size_t i = 0; i < e.problem.layers.size(); ++i)
+          if (const accel::Kernel &kernel = *e.problem.layers[i].kernel; kernel.kind == kind && !kernel.plan.depth)
+            plan.kernels[i].depth = depth;
+      });
+}
+
 /// Row tiles of packed taps load shared rows again for each tile, unless they are higher.
 void explore::exploreTallRowTiles(Exploration &e) {
   auto packsTaps = [&](const Layer &l) { return accel::packsTaps(*l.kernel, e.problem.machine); };

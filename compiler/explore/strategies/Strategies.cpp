@@ -43,6 +43,7 @@ constexpr std::pair<const char *, ProductStrategy::Explore> kStrategies[] = {
     {"shared-windows", exploreSharedWindows},
     {"channel-streaming", exploreChannelStreaming},
     {"planned-tiles", explorePlannedTiles},
+    {"matrix-slots", exploreMatrixSlots},
     {"first-loaders", exploreFirstLoaders},
 };
 } // namespace

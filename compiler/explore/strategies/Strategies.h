@@ -21,6 +21,8 @@ void exploreLineBuffers(Exploration &e);
 /// Attention: operands and results of batched products stay on chip.
 void exploreMatrixResidency(Exploration &e);
 void exploreContextResidency(Exploration &e);
+/// The same products, and those behind them, with more slots: where the array takes longer than DRAM, weights of what follows come meanwhile.
+void exploreMatrixSlots(Exploration &e);
 /// Of results that lack room, others first.
 void exploreLeftOut(Exploration &e);
 /// Pixel packing (width-to-channel folding).

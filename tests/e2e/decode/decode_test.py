@@ -5,6 +5,7 @@
 Environment: TILEWRIGHT is the binary, TILEWRIGHT_SOURCE_DIR the source tree.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -163,6 +164,52 @@ class DecodeTest(DecodeCase):
         self.assertEqual(scales["past_key"], scales["present_key"], "a Concat moves bytes")
 
 
+class ConcatTest(DecodeCase):
+    def loads_from(self, model, machine, name, *options):
+        """Instructions that load from the place of an output."""
+        text, _ = self.tilewright("compile", model, "--hw", machine, *options, "--emit", "isa")
+        shape, address = re.search(rf'^\.output "{name}" \w+ \[([\d,]+)\] (0x\w+)$', text, re.M).groups()
+        begin = int(address, 16)
+        end = begin + int(np.prod([int(extent) for extent in shape.split(",")]))  # bytes, at least
+        loads = re.findall(r"^\s*load .*?dram_address=(0x\w+)", text, re.M)
+        self.assertTrue(loads)
+        return [load for load in loads if begin <= int(load, 16) < end]
+
+    def test_caches_that_grow_are_read_where_their_parts_lie(self):
+        for build in (networks.opt_layer, networks.llama_layer):
+            for schedule in ("serial", "pipelined"):
+                with self.subTest(build=build.__name__, schedule=schedule):
+                    model = self.quantized(self.layer(build, past=21, form="concat"))
+                    for name in ("present_key", "present_value"):
+                        self.assertEqual(self.loads_from(model, "onnxim_16x16_16b", name, "--schedule", schedule), [])
+
+    def test_parts_along_any_axis(self):
+        whole = (1, 4, 21, 16)
+        for axis, extents in ((1, (1, 3)), (2, (5, 15, 1)), (2, (20, 1)), (3, (8, 8)), (3, (3, 12, 1))):
+            with self.subTest(axis=axis, extents=extents):
+                graph = networks.Graph("parts", seed=1)
+                random = np.random.RandomState(5)
+                inputs = {"x": random.uniform(-1, 1, (1, 4, 2, 21)).astype(np.float32)}
+                x = graph.input("x", inputs["x"].shape)
+                parts = []
+                for i, extent in enumerate(extents):
+                    shape = whole[:axis] + (extent,) + whole[axis + 1:]
+                    inputs[f"part{i}"] = random.uniform(-1, 1, shape).astype(np.float32)
+                    parts.append(graph.input(f"part{i}", shape))
+                joined = graph.output(networks.concat(graph, "joined", parts, axis=axis), "whole")
+                graph.output(graph.node("MatMul", "product", [x, joined], (1, 4, 2, 16)), "y")
+                model, options = self.write(graph), []
+                for name, values in inputs.items():
+                    np.save(self.path / f"{name}.npy", values)
+                    options += ["--input", f"{name}={name}.npy"]
+                found = self.outputs(model, "gemmini_16x16_fp32", *options)
+                expected = np.concatenate([inputs[f"part{i}"] for i in range(len(extents))], axis)
+                np.testing.assert_array_equal(found["whole"], expected)
+                # 21 products of numbers up to 1, each rounded to 24 bits.
+                np.testing.assert_allclose(found["y"], inputs["x"] @ expected, rtol=0, atol=1e-5)
+                self.assertEqual(self.loads_from(model, "gemmini_16x16_fp32", "whole"), [])
+
+
 class AliasTest(DecodeCase):
     def program(self, model, *options):
         """Addresses of inputs and outputs in the program, by name."""
@@ -181,6 +228,13 @@ class AliasTest(DecodeCase):
                     apart = self.outputs(model, "onnxim_16x16_16b", *options)
                     for key, values in self.outputs(model, "onnxim_16x16_16b", *ALIASES, *options).items():
                         np.testing.assert_array_equal(values, apart[key], err_msg=key)
+
+    def test_the_report_names_the_input(self):
+        model = self.quantized(self.layer(networks.opt_layer, past=16, form="static"))
+        self.tilewright("run", model, "--hw", "onnxim_16x16_16b", *ALIASES, "--json", "run.json")
+        outputs = json.loads((self.path / "run.json").read_text())["outputs"]
+        self.assertEqual({output["name"]: output["alias"] for output in outputs},
+                         {"present_key": "past_key", "present_value": "past_value", "output": None})
 
     def test_rows_that_stay_are_not_moved(self):
         model = self.quantized(self.layer(networks.opt_layer, past=64, form="static"))

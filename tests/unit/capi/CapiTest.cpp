@@ -73,6 +73,45 @@ TEST_F(CapiTest, anUnknownOptionNamesTheKnownOnes) {
       << tw_error_message();
 }
 
+TEST_F(CapiTest, anOutputLiesAtThePlaceOfAnInput) {
+  const std::string path = testing::TempDir() + "capi_state.mlir";
+  FILE *file = std::fopen(path.c_str(), "w");
+  ASSERT_NE(file, nullptr);
+  std::fputs("func.func @main(%x: tensor<4x16xf32> {graph.name = \"x\"}, %old: tensor<4x16xf32> {graph.name = \"old\"})\n"
+             "    -> (tensor<4x16xf32> {graph.name = \"new\"}) {\n"
+             "  %0 = graph.relu %x : tensor<4x16xf32>\n"
+             "  return %0 : tensor<4x16xf32>\n"
+             "}\n",
+             file);
+  std::fclose(file);
+  tw_model *state = nullptr;
+  ASSERT_EQ(tw_model_load(path.c_str(), &state), TW_OK) << tw_error_message();
+  auto placesOf = [&](const char *const *options, size_t count) {
+    tw_program *compiled = nullptr;
+    EXPECT_EQ(tw_compile(state, machine, options, count, &compiled), TW_OK) << tw_error_message();
+    Text isa;
+    EXPECT_EQ(tw_program_text(compiled, "isa", &isa.text), TW_OK) << tw_error_message();
+    tw_program_free(compiled);
+    std::vector<std::string> places;
+    for (const char *name : {".input \"old\"", ".output \"new\""}) {
+      const std::string text = isa.text,
+                        line = text.substr(text.find(name), text.find('\n', text.find(name)) - text.find(name));
+      places.push_back(line.substr(line.rfind(' ')));
+    }
+    return places;
+  };
+  const char *alias[] = {"alias.new=old"}, *unknown[] = {"alias.new=older"};
+  const std::vector<std::string> apart = placesOf(nullptr, 0), together = placesOf(alias, 1);
+  EXPECT_NE(apart[0], apart[1]);
+  EXPECT_EQ(together[0], together[1]);
+  tw_program *none = nullptr;
+  EXPECT_EQ(tw_compile(state, machine, unknown, 1, &none), TW_USER_ERROR);
+  EXPECT_NE(std::string(tw_error_message()).find("an alias names input 'older', but the network has only 'x', 'old'"),
+            std::string::npos)
+      << tw_error_message();
+  tw_model_free(state);
+}
+
 TEST_F(CapiTest, errorsBelongToTheirThread) {
   tw_model *none = nullptr;
   ASSERT_EQ(tw_model_load("nothing.onnx", &none), TW_USER_ERROR);

@@ -148,6 +148,7 @@ TEST(ReportTest, JsonHasEveryPromisedKey) {
   EXPECT_EQ(document["outputs"][0]["name"], "y");
   EXPECT_EQ(document["outputs"][0]["shape"], (nlohmann::json{1, 2}));
   EXPECT_EQ(document["outputs"][0]["file"], "out/y.npy");
+  EXPECT_TRUE(document["outputs"][0]["alias"].is_null());
 }
 
 TEST(ReportTest, PeaksOfLiveBytesAreSaidWhereTheOrderMatters) {

@@ -308,16 +308,6 @@ TEST(OverlapTest, ElementsThatALoadRepeatsAreFetchedOnce) {
   EXPECT_LT(cyclesOf("counts=[16,192,1,1,1] dram_strides=[4] broadcast=1"), 2 * 192);
 }
 
-TEST(OverlapTest, AShortLoadDoesNotWaitForAllOfALongOneThatAnotherEngineMakes) {
-  const timing::MachineParams machine = *hwconfigs::loadMachine("onnxim_16x16_16b");
-  Step step;
-  step.loads = {operation("load counts=[32768,1,1,1,1] span=32768", machine),
-                operation("load unit=1 dram_address=65536 address=65536 counts=[64,1,1,1,1] span=64", machine)};
-  step.compute.push_back({1, {operation("store dram_address=131072 address=65536 counts=[64,1,1,1,1] span=64", machine)}});
-  const std::vector<schedule::PlannedStarts> starts = schedule::plannedStarts(schedule::overlap({step}, machine), machine);
-  EXPECT_LT(starts[0][0], 32768u / 16) << "the store of what the short load brings, before the long one ends";
-}
-
 TEST(OverlapTest, RunsThatOverlapAtTheEndOfABurstFetchItAgain) {
   const timing::MachineParams machine = *hwconfigs::loadMachine("vdla_16x16"); // its bus takes a burst in 8 cycles
   auto cyclesOf = [&](const std::string &run) {
