@@ -115,7 +115,11 @@ private:
   }
 
   llvm::Error encode() {
-    if (llvm::Error error = append(schedule::reroll(emitted.program.tiles, machine), 0))
+    const std::vector<schedule::Code> code = schedule::reroll(emitted.program.tiles, machine);
+    if (!onlyTimed)
+      for (const tw::Diagnostic &problem : schedule::verifyCode(code, emitted.program.tiles))
+        return llvm::createStringError("internal: %s", problem.str().c_str());
+    if (llvm::Error error = append(code, 0))
       return error;
     const uint32_t last = program.layers.empty() ? 0 : uint32_t(program.layers.size()) - 1;
     if (program.layers.empty())

@@ -4,13 +4,17 @@
 #include "compiler/schedule/ValueFlow.h"
 
 #include "isa/Legality.h"
+#include "isa/Odometer.h"
 #include "isa/timing/InstructionTiming.h"
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <numeric>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 
 using namespace tw;
 using namespace tw::schedule;
@@ -345,6 +349,108 @@ private:
 
 Diagnostics schedule::verifyValueFlow(const TileProgram &program, const timing::MachineParams &machine) {
   return ValueFlow(program, machine).run();
+}
+
+namespace {
+/// What a program executes, one instruction after the other.
+class Executed {
+public:
+  explicit Executed(const TileProgram &program) : blocks(program.blocks) {}
+
+  /// Into `now`; the operation that it is an execution of, or null behind the last one.
+  const Operation *next(isa::Instruction &now) {
+    while (block < blocks.size()) {
+      const Block &current = blocks[block];
+      if (index == current.operations.size()) {
+        index = 0;
+        if (++iteration >= current.count) {
+          ++block;
+          iteration = 0;
+          states.clear();
+        }
+        continue;
+      }
+      states.resize(current.operations.size());
+      const Operation &operation = current.operations[index];
+      if (isa::resolve(operation.instruction, states[index++], now))
+        return &operation;
+    }
+    return nullptr;
+  }
+
+private:
+  const std::vector<Block> &blocks;
+  size_t block = 0, index = 0;
+  uint64_t iteration = 0;
+  std::vector<isa::OdometerState> states; ///< of the block's operations
+};
+
+/// Whether two resolved instructions are the same. Resolved ones have no levels, and an encoder sets opcode and words.
+bool isSame(const isa::Instruction &a, const isa::Instruction &b) {
+  isa::Header header = a.header;
+  header.opcode = b.header.opcode;
+  header.words = b.header.words;
+  if (a.operands.index() != b.operands.index() || std::memcmp(&header, &b.header, sizeof header) != 0)
+    return false;
+  return std::visit(
+      [&](const auto &operands) {
+        using Operands = std::decay_t<decltype(operands)>;
+        if constexpr (std::is_empty_v<Operands>)
+          return true;
+        else
+          static_assert(std::has_unique_object_representations_v<Operands>, "operands are compared byte by byte");
+        return std::memcmp(&operands, &std::get<Operands>(b.operands), sizeof operands) == 0;
+      },
+      a.operands);
+}
+
+class CodeChecker {
+public:
+  explicit CodeChecker(const TileProgram &program) : program(program) {}
+
+  Diagnostics run(const std::vector<Code> &code) {
+    for (const Code &part : code) {
+      states.clear();
+      if (!check(part))
+        return std::move(problems);
+    }
+    if (program.next(expected))
+      problems.push_back({{}, 0, 0, "the code ends before " + isa::print(expected)});
+    return std::move(problems);
+  }
+
+private:
+  Executed program;
+  Diagnostics problems;
+  isa::Instruction expected, found;
+  std::unordered_map<const Code *, isa::OdometerState> states; ///< in the outermost loop at hand
+
+  bool check(const Code &code) {
+    if (const auto *loop = code.instruction.getIf<isa::Loop>()) {
+      for (int64_t i = 0; i < loop->count; ++i)
+        if (!std::all_of(code.body.begin(), code.body.end(), [&](const Code &inner) { return check(inner); }))
+          return false;
+      return true;
+    }
+    if (!isa::resolve(code.instruction, states[&code], found))
+      return true;
+    const Operation *operation = program.next(expected);
+    if (operation && operation->layer == code.layer && isSame(found, expected))
+      return true;
+    problems.push_back(
+        {{},
+         0,
+         0,
+         "the code executes " + isa::print(found) + " of layer " + std::to_string(code.layer) +
+             (operation ? " in place of " + isa::print(expected) + " of layer " + std::to_string(operation->layer)
+                        : std::string(" behind the last operation"))});
+    return false;
+  }
+};
+} // namespace
+
+Diagnostics schedule::verifyCode(const std::vector<Code> &code, const TileProgram &program) {
+  return CodeChecker(program).run(code);
 }
 
 void schedule::numberBySteps(std::vector<Step> &steps, size_t first) {

@@ -11,6 +11,7 @@
 #define COMPILER_SCHEDULE_VALUEFLOW_H
 
 #include "compiler/schedule/Overlap.h"
+#include "compiler/schedule/Reroll.h"
 #include "compiler/schedule/TileProgram.h"
 #include "isa/Diagnostic.h"
 
@@ -21,6 +22,10 @@ namespace tw::schedule {
 /// does not define, as lanes behind the last channel, are not judged, nor are accesses of more than 4096 separate runs. A program with an
 /// operation without a number is not judged at all. Linear in operations but for sorting them.
 Diagnostics verifyValueFlow(const TileProgram &program, const timing::MachineParams &machine);
+
+/// Nothing, if `code` executes what `program` executes, instruction by instruction; else the first one that differs. Hardware loops take operands
+/// from slot to slot in turn: this finds an iteration in the wrong slot. Linear in executed instructions.
+Diagnostics verifyCode(const std::vector<Code> &code, const TileProgram &program);
 
 /// Gives the operations of `steps` from index `first` on the numbers that they have together, step by step: kernels of a fusion group are
 /// emitted one after the other, and mean the order of their steps.

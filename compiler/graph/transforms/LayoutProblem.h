@@ -22,7 +22,7 @@ public:
   struct Conversion {
     Node made;                 ///< whose label is the layout in which the value is made
     std::vector<Node> readers; ///< whose labels are the layouts in which it is read
-    Cost toLast, toModel;      ///< where `made` has the model's layout and a reader channels last; where it is the other way round
+    Cost toLast, toModel; ///< where `made` has the model's layout and a reader channels last; where it is the other way round
   };
 
   /// A new node, whose label is open.

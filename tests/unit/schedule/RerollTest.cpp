@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/schedule/Reroll.h"
+#include "compiler/schedule/ValueFlow.h"
 #include "hw-configs/Machine.h"
 
 #include <gtest/gtest.h>
@@ -295,6 +296,39 @@ TEST(RerollTest, RandomNestsExecuteAsWritten) {
     if (HasFailure())
       return;
   }
+}
+
+// Iterations that take turns in two slots: one of them in the other slot, one more and one less are found.
+TEST(RerollTest, CodeThatExecutesSomethingElseIsRefused) {
+  constexpr int kTiles = 8;
+  const timing::MachineParams machine = tiny();
+  auto programOf = [](const std::vector<int> &slots) {
+    TileProgram program;
+    for (size_t tile = 0; tile < slots.size(); ++tile)
+      add(program, load(int64_t(tile) * 64, slots[tile] * 64));
+    return program;
+  };
+  std::vector<int> slots;
+  for (int tile = 0; tile < kTiles; ++tile)
+    slots.push_back(tile % 2);
+  const TileProgram program = programOf(slots);
+  const std::vector<Code> code = schedule::reroll(program, machine);
+  EXPECT_LT(schedule::wordsOf(code), schedule::wordsOf(schedule::codeOf(program))) << "there is a loop";
+  EXPECT_TRUE(schedule::verifyCode(code, program).empty());
+  EXPECT_TRUE(schedule::verifyCode(schedule::codeOf(program), program).empty());
+  auto problemOf = [&](const std::vector<int> &others) {
+    const Diagnostics problems = schedule::verifyCode(code, programOf(others));
+    return problems.empty() ? std::string() : problems.front().str();
+  };
+  std::vector<int> others = slots;
+  others[5] = 0;
+  EXPECT_NE(problemOf(others).find("in place of load"), std::string::npos) << problemOf(others);
+  others = slots;
+  others.pop_back();
+  EXPECT_NE(problemOf(others).find("behind the last operation"), std::string::npos) << problemOf(others);
+  others = slots;
+  others.push_back(0);
+  EXPECT_NE(problemOf(others).find("the code ends before load"), std::string::npos) << problemOf(others);
 }
 
 } // namespace
