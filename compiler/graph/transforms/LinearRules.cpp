@@ -166,9 +166,9 @@ struct ProductChainWithBias : OpRewritePattern<MatmulOp> {
     Location loc = fuseLocations({inner, sum, op});
     const Type element = elementOf(op);
     Value weights = rewriter.create<MatmulOp>(loc, RankedTensorType::get({k, p}, element), v, w);
-    Value row = rewriter.create<MatmulOp>(loc, RankedTensorType::get({1, p}, element), reshaped(rewriter, bias, {1, n}), w);
+    Value row = evaluated<MatmulOp>(rewriter, loc, RankedTensorType::get({1, p}, element), reshaped(rewriter, bias, {1, n}), w);
     Value product = rewriter.create<MatmulOp>(loc, op.getType(), inner.getA(), weights);
-    Value vector = rewriter.create<ReshapeOp>(loc, RankedTensorType::get({p}, element), row);
+    Value vector = reshaped(rewriter, row, {p}); // constants-together sees it
     rewriter.replaceOpWithNewOp<AddOp>(op, op.getType(), product, vector)->setLoc(loc);
     return success();
   }
