@@ -159,13 +159,13 @@ const Subject kSubjects[] = {
     {"stream", kLongProduct, "64x64 stream-k 4/5", 5, 0, 5},
     {"stream_sum", kLongProduct, "64x64 stream-k 4/5", 5, 0, 5, gpu::Architecture::Sm90a, false, true},
     // All tiles are split; bytes of permuted columns.
-    {"stream_bytes", R"(func.func @main(%x: tensor<136x1008xi8>) -> tensor<136x144xi8> {
-  %w = graph.constant dense<0> : tensor<1008x144xi8>
-  %y = graph.matmul_integer %x, %w {a_zero_point = 3 : i32, b_zero_points = array<i32: 0>} : (tensor<136x1008xi8>, tensor<1008x144xi8>) -> tensor<136x144xi32>
+    {"stream_bytes", R"(func.func @main(%x: tensor<136x1536xi8>) -> tensor<136x144xi8> {
+  %w = graph.constant dense<0> : tensor<1536x144xi8>
+  %y = graph.matmul_integer %x, %w {a_zero_point = 3 : i32, b_zero_points = array<i32: 0>} : (tensor<136x1536xi8>, tensor<1536x144xi8>) -> tensor<136x144xi32>
   %o = graph.requantize %y {multipliers = array<f32: 0.0001>, axis = 1 : i64, zero_point = -5 : i32} : (tensor<136x144xi32>) -> tensor<136x144xi8>
   return %o : tensor<136x144xi8>
 })",
-     "64x64 stream-k 9/11", 5, 0, 11},
+     "64x64 stream-k 9/10", 5, 0, 10},
     // Of sm_80, each with more stages of k than the ring has. A product whose epilogue reads a residual.
     {"mma", R"(func.func @main(%x: tensor<70x584xbf16>, %r: tensor<70x72xbf16>) -> tensor<70x72xbf16> {
   %a = graph.cast %x : (tensor<70x584xbf16>) -> tensor<70x584xf32>
