@@ -1242,7 +1242,7 @@ StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const
 StatusOr<tw::opencl::Program> runtime::compileOnOpenCl(const std::string &model, const NetworkOptions &options,
                                                        NetworkInterface *interface) {
   NetworkOptions asked = options;
-  asked.targets = {graph::kOpenClTarget.str()};
+  asked.targets = {graph::kOpenClTarget.str(), graph::kCpuTarget.str()}; // what goes to the CPU is refused by name
   StatusOr<Module> module = lowerForHost(model, asked);
   if (!module)
     return module.error();

@@ -41,5 +41,6 @@ Status runtime::placeOnOpenCl(Network &network, const std::shared_ptr<opencl::Lo
   }
   use.buildSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   network.openCl = std::move(use);
+  network.schedule.clear(); // kernels for OpenCL have none
   return {};
 }
