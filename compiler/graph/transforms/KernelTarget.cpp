@@ -34,17 +34,19 @@ public:
   std::string reasonAgainst(Operation *op) const override;
 };
 
+/// Of what the accelerator has no engine for.
+constexpr llvm::StringLiteral kNoSuchOperator = "the accelerator has no such operator";
+
 class OpenClTarget : public KernelTarget {
 public:
   StringRef name() const override { return kOpenClTarget; }
   std::string reasonAgainst(Operation *op) const override {
     auto fallback = dyn_cast<FallbackOp>(op);
-    return fallback ? fallback.getReason().str() : "";
+    if (!fallback)
+      return "";
+    return fallback.getReason() == kNoSuchOperator ? "only the host evaluates it" : fallback.getReason().str();
   }
 };
-
-/// Of what the accelerator has no engine for.
-constexpr llvm::StringLiteral kNoSuchOperator = "the accelerator has no such operator";
 
 std::string textOf(Type type) {
   std::string text;
