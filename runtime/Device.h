@@ -98,7 +98,7 @@ struct SimulatorOptions {
 std::unique_ptr<Device> makeSimulatorDevice(isa::Program program, const timing::MachineParams &machine,
                                             const SimulatorOptions &options);
 
-/// A network all steps of which this process computes.
+/// A network all steps of which this process or a device of OpenCL computes. Of the latter a launch's wall time is without copies.
 std::unique_ptr<Device> makeStepsDevice(Network network);
 /// The processor this process runs on. `inputs`, `outputs`: those of the executable's @main; `nodes`: of each kernel, by its name.
 std::unique_ptr<Device> makeCpuDevice(std::unique_ptr<cpu::CpuExecutable> executable, std::vector<TensorSpec> inputs,

@@ -40,6 +40,11 @@ public:
         places[step.outputs[0]].source = places[step.inputs[0]].source;
         continue;
       }
+      if (step.openCl) { // no accelerator: what it makes is the host's to read
+        for (unsigned value : step.outputs)
+          places[value].onHost = true;
+        continue;
+      }
       const bool onHost = !step.program;
       for (unsigned value : step.inputs) {
         bring(value, onHost, onHost && !step.nodes.empty() ? step.nodes.front() : step.kernel, steps.back());

@@ -306,6 +306,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     return status.error();
   result.options.explain = options.explain;
   result.options.math = options.math;
+  result.options.openClDevice = options.openClDevice;
   result.options.rules = options.rules;
   result.options.cpu.math = options.math;
   result.options.cpu.processor = options.processor;
@@ -505,6 +506,31 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
     network.steps.push_back(std::move(step));
   };
 
+  auto addOpenCl = [&](const pipeline::Target &target, tw::opencl::Program &program, std::vector<unsigned> inputs,
+                       std::vector<unsigned> outputs) {
+    const size_t before = size_t(llvm::count_if(network.steps, [](const Step &step) { return bool(step.openCl); }));
+    Step step;
+    step.target = &target;
+    step.kernel = target.name().str() + std::to_string(before);
+    for (const tw::opencl::Step &kernel : program.steps)
+      for (const std::string &node : kernel.nodes) {
+        kernels.push_back({node, target.title().str(), "kernel " + kernel.name});
+        if (!llvm::is_contained(step.nodes, node))
+          step.nodes.push_back(node);
+      }
+    step.openCl = std::make_shared<tw::opencl::Program>(std::move(program));
+    step.inputs = std::move(inputs);
+    step.outputs = std::move(outputs);
+    network.steps.push_back(std::move(step));
+  };
+  auto addRun = [&](const pipeline::Target &target, pipeline::CompiledRun &run, const std::vector<unsigned> &inputs,
+                    const std::vector<unsigned> &outputs) {
+    if (auto *compiled = std::get_if<pipeline::CompiledNetwork>(&run))
+      addProgram(target, *compiled, inputs, outputs);
+    else
+      addOpenCl(target, std::get<tw::opencl::Program>(run), inputs, outputs);
+  };
+
   if (model.target) {
     for (const TensorSpec &spec : module.inputs) {
       network.inputs.push_back(unsigned(network.values.size()));
@@ -514,7 +540,14 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
       network.outputs.push_back(unsigned(network.values.size()));
       network.values.push_back(spec);
     }
-    addProgram(*model.target, model.programs.front(), network.inputs, network.outputs);
+    // Float16 is float16 on targets that have it.
+    if (auto *program = std::get_if<tw::opencl::Program>(&model.programs.front())) {
+      for (auto [value, tensor] : llvm::zip(network.inputs, program->inputs))
+        network.values[value].isWidened &= tensor.element == tw::gpu::Element::F32;
+      for (auto [value, tensor] : llvm::zip(network.outputs, program->outputs))
+        network.values[value].isWidened &= tensor.element == tw::gpu::Element::F32;
+    }
+    addRun(*model.target, model.programs.front(), network.inputs, network.outputs);
     connectLayers(network, sources);
     report();
     return {};
@@ -528,13 +561,17 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
     network.values.push_back(std::move(*spec));
   }
   network.inputs = parts.inputs;
-  for (auto [i, value] : llvm::enumerate(network.inputs))
+  // Float16 is float16 on targets that have it.
+  auto isWide = [&](unsigned value) { return parts.values[value].getElementType().isF32(); };
+  for (auto [i, value] : llvm::enumerate(network.inputs)) {
     network.values[value] = module.inputs[i];
+    network.values[value].isWidened &= isWide(value);
+  }
   network.outputs = parts.outputs;
   size_t programs = 0;
   for (const pipeline::Segment &segment : parts.segments) {
     if (segment.module) {
-      addProgram(*segment.target, model.programs[programs++], segment.inputs, segment.outputs);
+      addRun(*segment.target, model.programs[programs++], segment.inputs, segment.outputs);
       continue;
     }
     Step step;
@@ -559,6 +596,7 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
   // Outputs that are inputs, or one value, are copies with names and types of their own. Integer types are the model's own.
   std::set<unsigned> taken(network.inputs.begin(), network.inputs.end());
   for (auto [i, value] : llvm::enumerate(network.outputs)) {
+    const bool keepsWidth = isWide(value);
     if (!taken.insert(value).second) {
       Step copy;
       copy.inputs = {value};
@@ -568,6 +606,7 @@ Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &comp
       network.steps.push_back(std::move(copy));
     }
     network.values[value] = module.outputs[i];
+    network.values[value].isWidened &= keepsWidth;
   }
   if (programs > 1)
     network.boundBy = "sum of " + std::to_string(programs) + " programs";
@@ -596,7 +635,7 @@ StatusOr<Compilation> compileImported(Module &module, const Network &named, bool
 Status compileLibraries(const Module &module, Compilation &compilation) {
   std::map<const pipeline::Target *, std::shared_ptr<pipeline::KernelLibrary>> libraries;
   for (Step &step : compilation.network.steps) {
-    if (step.kernel.empty())
+    if (step.kernel.empty() || step.openCl)
       continue;
     std::shared_ptr<pipeline::KernelLibrary> &library = libraries[step.target];
     if (!library) {
@@ -770,6 +809,15 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
   best->network.searches = std::move(searches);
   best->network.choice = std::move(choice);
   return std::move(*best);
+}
+
+/// Of a program where the accelerator is none of the targets.
+Error noProgramFor(const std::vector<std::string> &targets, const std::string &model) {
+  const std::string first = targets.empty() ? "" : targets.front();
+  return userError(model + " is a program for an accelerator and cannot run on " +
+                   (first == graph::kGpuTarget      ? "a GPU"
+                    : first == graph::kOpenClTarget ? "a device of OpenCL"
+                                                    : "the CPU"));
 }
 
 /// Text or image to a program that the machine can run.
@@ -972,7 +1020,9 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   if (!kind)
     return kind.error();
   if (isProgram(*kind))
-    return loadProgram(model, *kind, options);
+    return options.targets.empty() || llvm::is_contained(options.targets, graph::kAccelTarget)
+               ? loadProgram(model, *kind, options)
+               : StatusOr<Network>(noProgramFor(options.targets, model));
   const bool needsMachine = options.targets.empty() || llvm::is_contained(options.targets, graph::kAccelTarget);
   if (options.machine.empty() && needsMachine)
     return userError("a machine is needed to compile " + model + ": give one with --hw (see 'tilewright hw list')");
@@ -1084,10 +1134,7 @@ static StatusOr<Module> lowerForHost(const std::string &model, const NetworkOpti
   if (!kind)
     return kind.error();
   if (isProgram(*kind))
-    return userError(model + " is a program for an accelerator and cannot run on " +
-                     (options.targets == std::vector<std::string>{graph::kGpuTarget.str()}      ? "a GPU"
-                      : options.targets == std::vector<std::string>{graph::kOpenClTarget.str()} ? "a device of OpenCL"
-                                                                                                : "the CPU"));
+    return noProgramFor(options.targets, model);
   StatusOr<Module> module = import(model, *kind, options, nullptr);
   if (!module)
     return module.error();
@@ -1166,15 +1213,18 @@ static StatusOr<Program> compileWhole(const std::string &model, Module &module, 
   return program;
 }
 
-/// An error if the host would evaluate one of the network's nodes: no code is made for it.
+/// An error that names all nodes which the host would evaluate: no code is made for them.
 static Status refuseEvaluated(const std::string &model, const Module &module) {
+  std::vector<std::string> nodes;
   for (auto kernel : module.module.get().getOps<mlir::func::FuncOp>())
-    if (kernel->hasAttr(graph::kEvaluatedAttr)) {
-      graph::FallbackOp node = *kernel.getOps<graph::FallbackOp>().begin();
-      return userError(model + ": " + graph::placeOf(node.getLoc()) +
-                       " is evaluated by 'tilewright run', and no code is made for it");
-    }
-  return {};
+    if (kernel->hasAttr(graph::kEvaluatedAttr))
+      nodes.push_back(graph::placeOf((*kernel.getOps<graph::FallbackOp>().begin()).getLoc()));
+  if (nodes.empty())
+    return {};
+  if (nodes.size() == 1)
+    return userError(model + ": " + nodes.front() + " is evaluated by 'tilewright run', and no code is made for it");
+  return userError(model + ": " + std::to_string(nodes.size()) +
+                   " nodes are evaluated by 'tilewright run', and no code is made for them:\n  " + llvm::join(nodes, "\n  "));
 }
 
 StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const NetworkOptions &options,
@@ -1192,7 +1242,7 @@ StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const
 StatusOr<tw::opencl::Program> runtime::compileOnOpenCl(const std::string &model, const NetworkOptions &options,
                                                        NetworkInterface *interface) {
   NetworkOptions asked = options;
-  asked.targets = {graph::kOpenClTarget.str()};
+  asked.targets = {graph::kOpenClTarget.str(), graph::kCpuTarget.str()}; // what goes to the CPU is refused by name
   StatusOr<Module> module = lowerForHost(model, asked);
   if (!module)
     return module.error();

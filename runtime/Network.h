@@ -9,6 +9,7 @@
 
 #include "compiler/codegen/cpu/CpuRequest.h"
 #include "compiler/codegen/gpu/Program.h"
+#include "compiler/codegen/opencl/Program.h"
 #include "compiler/cost/Bounds.h"
 #include "compiler/explore/Proposal.h"
 #include "compiler/frontend/ImportOptions.h"
@@ -34,7 +35,6 @@ namespace tw::gpu {
 struct Program;
 } // namespace tw::gpu
 namespace tw::opencl {
-struct Program;
 struct Bundle;
 } // namespace tw::opencl
 namespace tw::pipeline {
@@ -83,11 +83,14 @@ struct NetworkOptions {
   cpu::CpuChoice processor;
   /// What code for a GPU is for.
   tw::gpu::Architecture gpuArchitecture = tw::gpu::Architecture::Sm90a;
+  /// What code for OpenCL is for.
+  tw::opencl::DeviceType openClDevice = tw::opencl::DeviceType::Gpu;
   /// What may be changed of the network's numbers.
   graph::Math math = graph::Math::Exact;
   /// Which rewriting rules may change the graph, as far as `math` allows.
   graph::RuleOptions rules;
-  /// Names of targets, in order of preference. Empty: the accelerator before the CPU.
+  /// Names of targets, in order of preference. Empty: the accelerator before the CPU. With "opencl" the network must be placed on a device
+  /// (runtime/OpenClDevice.h) before it runs.
   std::vector<std::string> targets;
   /// Instructions that a program may have; 0: as many as the compiler allows by itself.
   uint64_t maxInstructions = 0;
@@ -138,8 +141,16 @@ struct ScheduleChoice {
   uint64_t mostCycles = 0;           ///< without candidates: what takes longer is not
 };
 
-/// One step of a network: a program, a kernel that this process calls, or neither (a reshape: output 0 has the bytes of input 0). `inputs` and
-/// `outputs` index Network::values.
+/// What of a network runs on a device of OpenCL.
+struct OpenClUse {
+  std::string device, platform;
+  uint64_t runs = 0, kernels = 0; ///< runs of kernels: more than one where the host computes between them
+  double buildSeconds = 0;        ///< in which the device's compiler built the kernels
+  double seconds = 0;             ///< of the device, measured, without copies of what its runs read and make
+};
+
+/// One step of a network: a program, a kernel that this process calls, a run of kernels on a device of OpenCL, or none of these (a reshape:
+/// output 0 has the bytes of input 0). `inputs` and `outputs` index Network::values.
 struct Step {
   /// Set for a step on the accelerator.
   std::optional<isa::Program> program;
@@ -152,6 +163,9 @@ struct Step {
   uint64_t operations = 0, macs = 0; ///< as pipeline::operationsOf() and macsOf() count them
   const pipeline::Target *target = nullptr;
   std::shared_ptr<pipeline::KernelLibrary> library;
+  /// Of a run of kernels for OpenCL, whose `kernel` is the run's name: the program, until placeOnOpenCl() moves it to `device`.
+  std::shared_ptr<tw::opencl::Program> openCl;
+  std::shared_ptr<Device> device;
   std::vector<unsigned> inputs, outputs;
   /// Of a kernel: what made its inputs, as Network::layerReads has it.
   std::vector<size_t> reads;
@@ -194,7 +208,8 @@ struct Network {
   frontend::Remainder remainder;
   /// What the network was compiled with, for parts that are compiled when their shapes are known; null where nothing was.
   std::shared_ptr<const NetworkOptions> options;
-  std::string planText; ///< the complete plan file of the last program; empty unless it was asked for
+  std::optional<OpenClUse> openCl; ///< of a network that was placed on a device of OpenCL
+  std::string planText;            ///< the complete plan file of the last program; empty unless it was asked for
   double compileSeconds = 0;
 
   bool isOneProgram() const { return steps.size() == 1 && steps.front().program && !remainder; }

@@ -497,7 +497,19 @@ std::string runtime::scheduleText(const RunReport &report) {
   return text + ")";
 }
 
-std::string runtime::tables(const RunReport &report) {
+/// What a device of OpenCL took, and the host between its runs.
+static std::string openClText(const RunReport &report) {
+  const OpenClUse &use = *report.openCl;
+  std::string text =
+      printable(report.model) + " on " + use.device + " (" + use.platform + "): " + grouped(use.kernels) +
+      (use.kernels == 1 ? " kernel" : " kernels") + (use.runs > 1 ? " in " + grouped(use.runs) + " runs" : std::string()) +
+      ", " + fixed(use.seconds * 1e3, 3) + " ms" + (report.batch == 1 ? "" : " for " + grouped(report.batch) + " inputs") +
+      ", without copies of what they read and make\n";
+  return text + (report.fallback.kernels > use.runs ? offloadText(report.offload) : "");
+}
+
+/// What a simulated accelerator did.
+static std::string simulatedText(const RunReport &report) {
   std::string text = printable(report.model) + " on " + report.machine.title() + " (" +
                      hwconfigs::typeName(report.machine.arrayType) + " " + std::to_string(report.machine.rows) + "x" +
                      std::to_string(report.machine.cols) + ", " + std::to_string(report.machine.clockMhz) + " MHz)" +
@@ -512,7 +524,11 @@ std::string runtime::tables(const RunReport &report) {
   }
   if (!report.runsOnAccelerator())
     text += "nothing runs on the accelerator\n";
-  text += offloadText(report.offload) + conversionText(report) + peakText(report) + fallbackText(report);
+  return text + offloadText(report.offload) + conversionText(report) + peakText(report) + fallbackText(report);
+}
+
+std::string runtime::tables(const RunReport &report) {
+  std::string text = report.openCl ? openClText(report) : simulatedText(report);
   if (report.seed)
     text += "random inputs, seed " + std::to_string(*report.seed) + "\n";
   for (const HostTensor &output : report.outputs)
@@ -525,7 +541,10 @@ std::string runtime::tables(const RunReport &report) {
     text += runtime::text(comparison) + "\n";
   if (report.compileSeconds > 0)
     text += "compiled in " + fixed(report.compileSeconds, 2) + " s, ";
-  text += report.runsOnAccelerator() ? "simulated in " + fixed(report.simulateSeconds, 2) + " s" : "nothing simulated";
+  if (report.openCl)
+    text += "kernels built in " + fixed(report.openCl->buildSeconds, 2) + " s";
+  else
+    text += report.runsOnAccelerator() ? "simulated in " + fixed(report.simulateSeconds, 2) + " s" : "nothing simulated";
   if (report.sim)
     text += " (" + fixed(report.cyclesPerWallSecond() / 1e6, 2) + " million cycles per wall second)";
   if (report.peakMemoryBytes)
@@ -737,6 +756,13 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
       document["area"] = areaJson(*report.energy);
     }
   }
+  if (report.openCl)
+    document["opencl"] = {{"device", report.openCl->device},
+                          {"platform", report.openCl->platform},
+                          {"runs", report.openCl->runs},
+                          {"kernels", report.openCl->kernels},
+                          {"build_wall_seconds", report.openCl->buildSeconds},
+                          {"measured_seconds", report.openCl->seconds}};
   document["targets"] = report.targets;
   document["offload"] = json::array();
   for (const Offload &entry : report.offload)

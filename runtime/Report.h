@@ -71,7 +71,8 @@ struct RunReport {
   std::vector<std::string> targets; ///< titles of the targets that nodes could run on
   std::vector<Offload> offload;
   FallbackReport fallback;
-  bool measuresHost = false; ///< seconds of fallback are shown
+  bool measuresHost = false;       ///< seconds of fallback are shown
+  std::optional<OpenClUse> openCl; ///< its seconds: of all runs
   /// With SimulatorOptions::trace, where a network is more than one program: what ran, in its order.
   std::vector<stats::TimelineStep> timeline;
   Precision precision = Precision::Single;

@@ -133,6 +133,7 @@ RunReport Session::emptyReport() const {
   report.aliases = aliasesOf(loaded);
   report.targets = loaded.targets;
   report.offload = loaded.offload;
+  report.openCl = loaded.openCl;
   report.compileSeconds = loaded.compileSeconds;
   return report;
 }
@@ -253,11 +254,14 @@ Status Session::runSteps(std::vector<HostTensor> &values, RunReport &report) {
       output.shape = loaded.values[step.outputs[0]].shape;
       continue;
     }
+    if (step.openCl && !step.device)
+      return internalError("a run of kernels for OpenCL was placed on no device");
     addCrossings(estimates[i], report);
-    operators::Evaluator *graphs = devices[i] ? nullptr : step.library->evaluatorOf(step.kernel);
-    StatusOr<Launch> launch = devices[i] ? devices[i]->launch(arguments)
-                              : graphs   ? runWithGraphs(step, *graphs, arguments, report, partsReport)
-                                         : runFallback(step, arguments);
+    operators::Evaluator *graphs = step.library ? step.library->evaluatorOf(step.kernel) : nullptr;
+    StatusOr<Launch> launch = devices[i]    ? devices[i]->launch(arguments)
+                              : step.device ? step.device->launch(arguments)
+                              : graphs      ? runWithGraphs(step, *graphs, arguments, report, partsReport)
+                                            : runFallback(step, arguments);
     if (!launch)
       return launch.error();
     for (size_t j = 0; j < step.outputs.size(); ++j)
@@ -268,6 +272,8 @@ Status Session::runSteps(std::vector<HostTensor> &values, RunReport &report) {
         report.fallback.devices.push_back(device);
       report.fallback.seconds += launch->wallSeconds;
       report.fallback.calls.push_back({step.kernel, step.target->title().str(), launch->wallSeconds, step.reads});
+      if (step.device && report.openCl)
+        report.openCl->seconds += launch->wallSeconds;
       if (graphs)
         continue;
       report.fallback.macs += step.macs;

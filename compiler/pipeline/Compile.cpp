@@ -290,10 +290,12 @@ llvm::Expected<CompiledModel> pipeline::compile(ModuleOp module, const CompileOp
     llvm::Expected<Artefact> artefact = target.compile(network, options);
     if (!artefact)
       return artefact.takeError();
-    auto *compiled = std::get_if<CompiledNetwork>(&*artefact);
-    if (!compiled)
+    if (auto *compiled = std::get_if<CompiledNetwork>(&*artefact))
+      model.programs.push_back(std::move(*compiled));
+    else if (auto *kernels = std::get_if<opencl::Program>(&*artefact))
+      model.programs.push_back(std::move(*kernels));
+    else
       return llvm::createStringError("internal: target '%s' makes no program of a network", target.name().str().c_str());
-    model.programs.push_back(std::move(*compiled));
     return llvm::Error::success();
   };
   if (networks && isAllFor(module, *networks)) {

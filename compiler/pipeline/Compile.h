@@ -10,6 +10,7 @@
 #include "compiler/codegen/accel/Codegen.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
 #include "compiler/codegen/gpu/Program.h"
+#include "compiler/codegen/opencl/Program.h"
 #include "compiler/explore/Exploration.h"
 #include "compiler/explore/KnobChanges.h"
 #include "compiler/frontend/OnnxImport.h"
@@ -32,6 +33,7 @@
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <variant>
 
 namespace tw::plan {
 struct PlanFile;
@@ -85,6 +87,7 @@ struct CompileOptions {
   PhaseHook afterPhase; ///< may be null
   gpu::Architecture gpuArchitecture = gpu::Architecture::Sm90a;
   bool keepsGpuLlvm = false; ///< gpu::GpuOptions::keepsLlvm
+  opencl::DeviceType openClDevice = opencl::DeviceType::Gpu;
   /// Instructions that a program may have.
   uint64_t maxInstructions = accel::kMaxInstructions;
   /// Of ONNX models: shapes of inputs, inputs that are constants, and bytes of constants that folding may make.
@@ -172,12 +175,15 @@ llvm::Expected<Tiles> emitTiles(mlir::ModuleOp module, const CompileOptions &opt
 /// Phases plan, tiles, isa and program: the whole module as one verified program.
 llvm::Expected<CompiledNetwork> compileForAccelerator(mlir::ModuleOp module, const CompileOptions &options);
 
+/// What a target makes of a run of kernels: a program for the accelerator, or one for a device of OpenCL.
+using CompiledRun = std::variant<CompiledNetwork, opencl::Program>;
+
 /// A model as programs, and what runs between them.
 struct CompiledModel {
   /// The target of every kernel, if that is one which compiles networks; else null, and `parts` has them.
   const Target *target = nullptr;
   Partition parts;
-  std::vector<CompiledNetwork> programs; ///< of the segments that are networks, in their order; or the only one
+  std::vector<CompiledRun> programs; ///< of the segments that are networks, in their order; or the only one
   /// Of the whole network where all kernels are for one target; else the largest of its programs.
   memory::PeakMemory peak;
 };

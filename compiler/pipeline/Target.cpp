@@ -140,8 +140,8 @@ public:
   bool keepsNarrowFloats() const override { return true; }
   bool compilesNetworks() const override { return true; }
   std::shared_ptr<const graph::KernelTarget> rules(const CompileOptions &) const override { return graph::makeOpenClTarget(); }
-  llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &) const override {
-    llvm::Expected<opencl::Program> program = opencl::compileForOpenCl(kernels);
+  llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &options) const override {
+    llvm::Expected<opencl::Program> program = opencl::compileForOpenCl(kernels, options.openClDevice);
     if (!program)
       return program.takeError();
     return Artefact(std::move(*program));

@@ -7,10 +7,10 @@
 #include "runtime/LayerJoin.h"
 #include "runtime/Measurement.h"
 #include "runtime/NetworkDevice.h"
+#include "runtime/OpenClDevice.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/external/External.h"
 #include "runtime/gpu/GpuNetwork.h"
-#include "runtime/opencl/OpenClNetwork.h"
 
 #include <algorithm>
 #include <cmath>
@@ -214,34 +214,44 @@ Status Contest::addGpu() {
 }
 
 Status Contest::addOpenCl() {
-  progress.show("compiling " + arguments.model.model + " for OpenCL");
-  runtime::NetworkInterface interface;
-  StatusOr<tw::opencl::Program> program = runtime::compileOnOpenCl(arguments.model.model, options, &interface);
-  progress.clear();
-  if (!program)
-    return program.error();
-  if (Status status = describe(interface.precision, interface.inputs, interface.outputs); !status)
-    return status;
-  rows.emplace_back();
-  Row &row = rows.back();
-  row.name = kOpenCl;
+  runtime::NetworkOptions asked = options;
+  asked.machine.clear();
+  asked.targets = {kOpenCl, kCpu}; // the CPU for what only the host evaluates
   StatusOr<std::shared_ptr<runtime::opencl::Loader>> loader = runtime::opencl::Loader::open();
-  if (!loader) {
-    row.how = "not measured: " + loader.error().message;
-    return {};
+  runtime::opencl::DeviceInfo device;
+  if (loader) {
+    StatusOr<runtime::opencl::DeviceInfo> chosen = (*loader)->choose(arguments.openClDevice);
+    if (!chosen)
+      return chosen.error();
+    device = std::move(*chosen);
+    asked.openClDevice = device.type;
   }
-  StatusOr<runtime::opencl::DeviceInfo> device = (*loader)->choose(arguments.openClDevice);
-  if (!device)
-    return device.error();
-  progress.show("building kernels for " + device->name);
-  StatusOr<std::unique_ptr<runtime::opencl::OpenClNetwork>> network =
-      runtime::opencl::OpenClNetwork::load(std::move(*program), *loader, *device);
+  progress.show("compiling " + arguments.model.model + " for OpenCL");
+  StatusOr<runtime::Network> network = runtime::loadNetwork(arguments.model.model, asked);
   progress.clear();
   if (!network)
     return network.error();
-  row.openCl = device->name + " (" + device->platformName + ")";
-  row.device = runtime::makeNetworkDevice(std::move(*network), interface.inputs, interface.outputs);
-  return launchOnce(row);
+  Row row;
+  row.name = kOpenCl;
+  if (loader) {
+    progress.show("building kernels for " + device.name);
+    Status status = runtime::placeOnOpenCl(*network, *loader, device);
+    progress.clear();
+    if (!status)
+      return status;
+    row.openCl = device.name + " (" + device.platformName + ")";
+  } else {
+    row.how = "not measured: " + loader.error().message;
+  }
+  const runtime::Precision precisionOfNetwork = network->precision;
+  std::unique_ptr<runtime::Device> steps = runtime::makeStepsDevice(std::move(*network));
+  if (Status status = describe(precisionOfNetwork, steps->inputs(), steps->outputs()); !status)
+    return status;
+  rows.push_back(std::move(row));
+  if (!loader)
+    return {};
+  rows.back().device = std::move(steps);
+  return launchOnce(rows.back());
 }
 
 /// Of the row's device, for its outputs.

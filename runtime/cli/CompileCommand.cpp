@@ -28,7 +28,7 @@ namespace {
 
 struct CompileArguments {
   ModelArguments model;
-  std::string target = "accel", phase, output, name, weights, phaseFolder, report, gpu;
+  std::string target = "accel", phase, output, name, weights, phaseFolder, report, gpu, deviceType;
   std::vector<std::string> printedPhases;
   bool isVerbose = false;
 };
@@ -37,6 +37,8 @@ constexpr const char *kFusion = "fusion"; ///< --emit: the kernels of all target
 constexpr const char *kPtx = "ptx",
                      *kLlvm = "llvm";     ///< what --emit can show of code for a GPU, behind the phases that all targets share
 constexpr const char *kOpenClText = "cl"; ///< of code for OpenCL
+/// What devices of OpenCL are, as --device-type names them.
+constexpr const char *kGpuType = "gpu", *kProcessorType = "cpu";
 
 /// What --emit can show of code for the CPU, behind the phases that all targets share.
 const std::vector<std::pair<std::string, cpu::BundleText>> &bundleTexts() {
@@ -354,6 +356,8 @@ Status stage(runtime::FileSet &files, const std::string &folder, const std::stri
 }
 
 Status compileForOpenCl(const CompileArguments &arguments, runtime::NetworkOptions &options) {
+  options.openClDevice =
+      arguments.deviceType == kProcessorType ? tw::opencl::DeviceType::Processor : tw::opencl::DeviceType::Gpu;
   if (std::filesystem::path(options.schedule).extension() == ".mlir")
     return userError("--schedule " + options.schedule + " is for --target accel: code for OpenCL has no such choices");
   if (!options.machine.empty())
@@ -408,6 +412,8 @@ Status compile(const CompileArguments &arguments) {
       return userError(std::string(option) + " is for --target accel");
   if (arguments.target != "gpu" && !arguments.gpu.empty())
     return userError("--gpu is for --target gpu");
+  if (arguments.target != "opencl" && !arguments.deviceType.empty())
+    return userError("--device-type is for --target opencl");
   if (arguments.target != "gpu" && (arguments.isVerbose || !arguments.report.empty()))
     return userError(std::string(arguments.isVerbose ? "--verbose" : "--json") + " is for --target gpu");
   if (arguments.target == "cpu")
@@ -474,6 +480,10 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
       ->add_option("--gpu", arguments->gpu,
                    "--target gpu: architecture; sm_80: Ampere and later, sm_90a (default): Hopper alone, and faster there")
       ->check(CLI::IsMember({nameOf(tw::gpu::Architecture::Sm80), nameOf(tw::gpu::Architecture::Sm90a)}));
+  command
+      ->add_option("--device-type", arguments->deviceType,
+                   "--target opencl: what the kernels are written for, gpu (default) or cpu; either runs on any device")
+      ->check(CLI::IsMember({kGpuType, kProcessorType}));
   command->add_option("--name", arguments->name,
                       "--target cpu, gpu, opencl: what files and symbols for C begin with; default: MODEL");
   command

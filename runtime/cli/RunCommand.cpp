@@ -4,9 +4,8 @@
 #include "compiler/frontend/TensorFile.h"
 #include "runtime/Explanation.h"
 #include "runtime/Files.h"
-#include "runtime/NetworkDevice.h"
+#include "runtime/OpenClDevice.h"
 #include "runtime/cli/Cli.h"
-#include "runtime/opencl/OpenClNetwork.h"
 #include "simulator/stats/Timeline.h"
 
 #include <algorithm>
@@ -74,14 +73,16 @@ StatusOr<runtime::RunReport> runAll(runtime::Session &session, const std::vector
                                     Progress &progress) {
   std::optional<runtime::RunReport> report;
   std::vector<std::vector<HostTensor>> outputs(session.outputs().size());
-  double seconds = 0;
+  double seconds = 0, openClSeconds = 0;
+  const char *const what = session.network().openCl ? "running" : "simulating";
   for (size_t i = 0; i < runs.size(); ++i) {
-    progress.show(runs.size() == 1 ? "simulating"
-                                   : "simulating " + std::to_string(i + 1) + " of " + std::to_string(runs.size()));
+    progress.show(runs.size() == 1 ? what
+                                   : std::string(what) + " " + std::to_string(i + 1) + " of " + std::to_string(runs.size()));
     StatusOr<runtime::RunReport> one = session.run(runs[i]);
     if (!one)
       return one.error();
     seconds += one->simulateSeconds;
+    openClSeconds += one->openCl ? one->openCl->seconds : 0;
     for (size_t j = 0; j < outputs.size(); ++j)
       outputs[j].push_back(std::move(one->outputs[j]));
     if (!report)
@@ -91,6 +92,8 @@ StatusOr<runtime::RunReport> runAll(runtime::Session &session, const std::vector
     report->outputs[j] = runs.size() == 1 ? std::move(outputs[j][0]) : runtime::stack(outputs[j]);
   report->batch = runs.size();
   report->simulateSeconds = seconds;
+  if (report->openCl)
+    report->openCl->seconds = openClSeconds;
   rusage usage{};
   if (!getrusage(RUSAGE_SELF, &usage))
     report->peakMemoryBytes = uint64_t(usage.ru_maxrss) * 1024;
@@ -186,104 +189,49 @@ Status writeResults(const RunArguments &arguments, const runtime::Network &netwo
   return files.commit();
 }
 
-/// The whole network on a device of OpenCL.
-Status runOnOpenCl(const RunArguments &arguments) {
+/// An error if an option is given that only the accelerator has.
+Status refuseAcceleratorOptions(const RunArguments &arguments) {
   const std::pair<const char *, bool> onlyAccelerator[] = {{"--hw", !arguments.model.network.machine.empty()},
                                                            {"--trace", !arguments.traceFile.empty()},
-                                                           {"--json", !arguments.jsonFile.empty()},
                                                            {"--fst", !arguments.dumpFile.empty()},
                                                            {"--explain", !arguments.model.explainFile.empty()},
                                                            {"--check", arguments.checks},
-                                                           {"--measure-host", arguments.measuresHost},
                                                            {"--technology", !arguments.technology.empty()},
                                                            {"--max-cycles", arguments.maxCycles != 0}};
   for (const auto &[option, isGiven] : onlyAccelerator)
     if (isGiven)
       return userError(std::string(option) + " is for the accelerator, not for --target opencl");
-  StatusOr<std::vector<TensorArgument>> files = readTensorFiles(arguments.inputs),
-                                        expectedFiles = readTensorFiles(arguments.expected);
-  if (!files || !expectedFiles)
-    return files ? expectedFiles.error() : files.error();
-  StatusOr<runtime::NetworkOptions> options = arguments.model.options(*files, arguments.batch);
-  if (!options)
-    return options.error();
+  return {};
+}
+
+/// The network as a session; with --target opencl on the device that was asked for, with the CPU for what only the host evaluates.
+StatusOr<std::unique_ptr<runtime::Session>> load(const RunArguments &arguments, runtime::SessionOptions &options,
+                                                 Progress &progress) {
+  if (arguments.target != "opencl")
+    return runtime::Session::create(arguments.model.model, options);
   StatusOr<std::shared_ptr<runtime::opencl::Loader>> loader = runtime::opencl::Loader::open();
   if (!loader)
     return loader.error();
   StatusOr<runtime::opencl::DeviceInfo> device = (*loader)->choose(arguments.openClDevice);
   if (!device)
     return device.error();
-  Progress progress;
-  progress.show("compiling " + arguments.model.model);
-  runtime::NetworkInterface interface;
-  StatusOr<tw::opencl::Program> program = runtime::compileOnOpenCl(arguments.model.model, *options, &interface);
-  if (!program) {
-    progress.clear();
-    return program.error();
-  }
-  const size_t steps = program->steps.size();
-  progress.show("building kernels for " + device->name);
-  StatusOr<std::unique_ptr<runtime::opencl::OpenClNetwork>> network =
-      runtime::opencl::OpenClNetwork::load(std::move(*program), *loader, *device);
-  progress.clear();
+  options.network.targets = {"opencl", "cpu"};
+  options.network.openClDevice = device->type;
+  StatusOr<runtime::Network> network = runtime::loadNetwork(arguments.model.model, options.network);
   if (!network)
     return network.error();
-  StatusOr<std::vector<std::vector<HostTensor>>> runs = inputsOf(arguments, std::move(*files), interface.inputs);
-  if (!runs)
-    return runs.error();
-  auto expected = assignTensors(std::move(*expectedFiles), interface.outputs, "output");
-  if (!expected)
-    return expected.error();
-  std::unique_ptr<runtime::Device> runner =
-      runtime::makeNetworkDevice(std::move(*network), interface.inputs, interface.outputs);
-  runtime::RunReport report; // what compareAll() and judge() need
-  report.precision = interface.precision;
-  std::vector<std::vector<HostTensor>> outputs(interface.outputs.size());
-  double seconds = 0;
-  for (std::vector<HostTensor> &inputs : *runs) {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      StatusOr<HostTensor> tensor = runtime::fitTo(inputs[i], interface.inputs[i]);
-      if (!tensor)
-        return tensor.error();
-      inputs[i] = std::move(*tensor);
-    }
-    StatusOr<runtime::Launch> launch = runner->launch(inputs);
-    if (!launch)
-      return launch.error();
-    seconds += launch->wallSeconds;
-    for (size_t i = 0; i < outputs.size(); ++i)
-      outputs[i].push_back(std::move(launch->outputs[i]));
-  }
-  for (std::vector<HostTensor> &parts : outputs)
-    report.outputs.push_back(runs->size() == 1 ? std::move(parts[0]) : runtime::stack(parts));
-  if (Status status = compareAll(arguments, *expected, report); !status)
-    return status;
-  runtime::FileSet results;
-  if (StatusOr<std::vector<std::string>> names = stageOutputs(arguments, report.outputs, results); !names)
-    return names.error();
-  if (Status status = results.commit(); !status)
-    return status;
-  std::string text = arguments.model.model + " on " + device->name + " (" + device->platformName +
-                     "): " + std::to_string(steps) + (steps == 1 ? " kernel, " : " kernels, ") +
-                     runtime::fixed(seconds * 1e3, 3) + " ms" +
-                     (runs->size() == 1 ? "" : " for " + std::to_string(runs->size()) + " inputs") +
-                     ", without copies of inputs and outputs\n";
-  if (arguments.inputs.empty() && !interface.inputs.empty())
-    text += "random inputs, seed " + std::to_string(arguments.model.seed) + "\n";
-  for (const HostTensor &output : report.outputs)
-    if (runs->size() == 1)
-      text += runtime::outputText(output);
-  for (const runtime::Comparison &comparison : report.comparisons)
-    text += runtime::text(comparison) + "\n";
-  std::fputs(text.c_str(), stdout);
-  return judge(report);
+  progress.show("building kernels for " + device->name);
+  if (Status status = runtime::placeOnOpenCl(*network, *loader, *device); !status)
+    return status.error();
+  return std::make_unique<runtime::Session>(std::move(*network), options.simulator);
 }
 
 Status run(const RunArguments &arguments) {
-  if (arguments.target == "opencl")
-    return runOnOpenCl(arguments);
-  if (!arguments.openClDevice.empty())
+  const bool isOpenCl = arguments.target == "opencl";
+  if (!isOpenCl && !arguments.openClDevice.empty())
     return userError("--device is for --target opencl");
+  if (Status status = isOpenCl ? refuseAcceleratorOptions(arguments) : Status(); !status)
+    return status;
   runtime::SessionOptions options;
   StatusOr<std::vector<TensorArgument>> files = readTensorFiles(arguments.inputs),
                                         expectedFiles = readTensorFiles(arguments.expected);
@@ -335,7 +283,7 @@ Status run(const RunArguments &arguments) {
   runtime::RuleExplanation ruleExplanation(arguments.model.explainRulesFile);
   ruleExplanation.collect(options.network.rules);
   progress.show("compiling " + arguments.model.model);
-  StatusOr<std::unique_ptr<runtime::Session>> session = runtime::Session::create(arguments.model.model, options);
+  StatusOr<std::unique_ptr<runtime::Session>> session = load(arguments, options, progress);
   progress.clear();
   if (!session)
     return session.error();
@@ -362,7 +310,7 @@ Status run(const RunArguments &arguments) {
   }
   if (arguments.inputs.empty() && !(*session)->inputs().empty())
     report->seed = arguments.model.seed;
-  report->measuresHost = arguments.measuresHost;
+  report->measuresHost = arguments.measuresHost || isOpenCl;
   if (Status status = compareAll(arguments, *expected, *report); !status)
     return status;
   const runtime::Network &compiled = (*session)->network();
@@ -427,7 +375,8 @@ void cli::addRunCommand(CLI::App &app, Action &action) {
                       "FILE.pftrace or FILE.perfetto-trace in Perfetto's, far smaller, 1 cycle = 1 ns");
   command
       ->add_option("--target", arguments->target,
-                   "opencl: the whole network on a device of OpenCL; default: the accelerator of --hw, or this CPU without")
+                   "opencl: a device of OpenCL, with this CPU for what only the host evaluates; default: the accelerator of "
+                   "--hw, or this CPU without")
       ->check(CLI::IsMember({"opencl"}));
   addOpenClDevice(*command, arguments->openClDevice);
   CLI::Option *dump = command->add_option("--fst", arguments->dumpFile, "with --model rtl: write waves there, for GTKWave");

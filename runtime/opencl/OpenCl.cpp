@@ -12,9 +12,10 @@ using namespace tw::runtime::opencl;
 
 namespace {
 // source: The OpenCL Specification 1.2, header cl.h
-constexpr uint32_t kPlatformName = 0x0902, kDeviceName = 0x102B, kDeviceExtensions = 0x1030, kDeviceMemory = 0x101F,
-                   kLargestBuffer = 0x1010, kAlignmentBits = 0x1019, kSingleConfig = 0x101B, kAvailable = 0x1027;
-constexpr uint64_t kAllDevices = 0xFFFFFFFF, kRoundsDivisions = 1 << 7;
+constexpr uint32_t kPlatformName = 0x0902, kDeviceType = 0x1000, kDeviceName = 0x102B, kDeviceExtensions = 0x1030,
+                   kDeviceMemory = 0x101F, kLargestBuffer = 0x1010, kAlignmentBits = 0x1019, kSingleConfig = 0x101B,
+                   kAvailable = 0x1027;
+constexpr uint64_t kAllDevices = 0xFFFFFFFF, kProcessorDevice = 1 << 1, kRoundsDivisions = 1 << 7;
 
 constexpr std::pair<int32_t, const char *> kErrors[] = {
     {-1, "CL_DEVICE_NOT_FOUND"},         {-2, "CL_DEVICE_NOT_AVAILABLE"},
@@ -27,7 +28,7 @@ constexpr std::pair<int32_t, const char *> kErrors[] = {
     {-61, "CL_INVALID_BUFFER_SIZE"},     {-1001, "CL_PLATFORM_NOT_FOUND_KHR"}};
 } // namespace
 
-std::string opencl::errorName(int32_t error) {
+std::string runtime::opencl::errorName(int32_t error) {
   for (auto [number, name] : kErrors)
     if (number == error)
       return std::string(name) + " (" + std::to_string(error) + ")";
@@ -114,6 +115,8 @@ Status Loader::initialise() {
       info.device = handle;
       info.platformName = name;
       info.name = words(kDeviceName);
+      info.type =
+          number(kDeviceType, uint64_t(0)) & kProcessorDevice ? tw::opencl::DeviceType::Processor : tw::opencl::DeviceType::Gpu;
       info.hasDouble = words(kDeviceExtensions).find("cl_khr_fp64") != std::string::npos;
       info.roundsDivisions = number(kSingleConfig, uint64_t(0)) & kRoundsDivisions;
       info.mostBytes = number(kDeviceMemory, uint64_t(0));

@@ -7,6 +7,7 @@
 #ifndef RUNTIME_OPENCL_OPENCL_H
 #define RUNTIME_OPENCL_OPENCL_H
 
+#include "compiler/codegen/opencl/Program.h"
 #include "runtime/Status.h"
 
 #include <cstddef>
@@ -50,6 +51,7 @@ struct Api {
 struct DeviceInfo {
   Handle platform = nullptr, device = nullptr;
   std::string name, platformName;
+  tw::opencl::DeviceType type = tw::opencl::DeviceType::Gpu; ///< what code for it is written for
   bool hasDouble = false, roundsDivisions = false;
   uint64_t mostBytes = 0, largestBuffer = 0; ///< of its memory, and of one buffer
   uint64_t alignment = 0;                    ///< bytes that sub-buffers begin at multiples of

@@ -7,13 +7,14 @@
 // Runs the node tests in FOLDER as `tilewright run` would, on random places of a hash in N shards, and prints a line of JSON for each that
 // fails, then the counts. Random outputs are compared by type, shape and range. host: compiler/operators alone, no compiled code. Inputs are
 // given when the network runs; `exported`: those whose values decide shapes are constants, as exporters write them; `constant`: all but the
-// first are. gpu: on the emulator of PTX; opencl: on the first device. A test that these have no code for is counted, and no failure.
+// first are. gpu: on the emulator of PTX; opencl: on the first device, with the CPU for what only the host evaluates. A test that gpu has no
+// code for is counted, and no failure.
 // Exit status 1 if FOLDER holds no test.
 //===----------------------------------------------------------------------===//
 #include "compiler/operators/Elements.h"
 #include "compiler/operators/Evaluator.h"
+#include "runtime/OpenClDevice.h"
 #include "runtime/Session.h"
-#include "runtime/opencl/OpenClNetwork.h"
 #include "tests/conformance/NodeTests.h"
 #include "tests/gpu/EmulatedNetwork.h"
 
@@ -90,25 +91,46 @@ std::vector<Value> runOnHost(const NodeTest &test, std::vector<Value> inputs) {
   return operators::Evaluator(test.model, test.folder).run(std::move(inputs));
 }
 
+/// The network on the first device of OpenCL, with the CPU for what only the host evaluates.
+runtime::StatusOr<std::unique_ptr<runtime::Session>> sessionOnOpenCl(const std::string &model,
+                                                                     runtime::NetworkOptions options) {
+  static const auto loader = runtime::opencl::Loader::open();
+  if (!loader) {
+    fprintf(stderr, "node-conformance: %s\n", loader.error().message.c_str());
+    exit(1);
+  }
+  const runtime::opencl::DeviceInfo &device = (*loader)->devices().front();
+  options.targets = {"opencl", "cpu"};
+  options.openClDevice = device.type;
+  runtime::StatusOr<runtime::Network> network = runtime::loadNetwork(model, options);
+  if (!network)
+    return network.error();
+  if (runtime::Status status = runtime::placeOnOpenCl(*network, *loader, device); !status)
+    return status.error();
+  return std::make_unique<runtime::Session>(std::move(*network), runtime::SimulatorOptions());
+}
+
 std::vector<Value> runCompiled(const NodeTest &test, const std::vector<Value> &inputs, const Arguments &arguments,
-                               bool &isOnAccelerator) {
+                               bool &isOnTarget) {
   runtime::SessionOptions options;
   options.network.modelBytes = std::make_shared<const std::string>(test.model.SerializeAsString());
   options.network.schedule = arguments.schedule;
   if (arguments.target == "cpu")
     options.network.targets = {"cpu"};
-  else
+  else if (arguments.target == "accel")
     options.network.machine = isOfBytes(test) ? arguments.integerMachine : arguments.floatMachine;
   for (int i = 0; i < test.model.graph().input_size(); ++i)
     if (isTensor(inputs[size_t(i)]) && test.model.graph().input(i).type().has_tensor_type())
       options.network.import.shapes[test.model.graph().input(i).name()] = inputs[size_t(i)].tensor->shape;
-  auto session = runtime::Session::create(test.folder + "/model.onnx", options);
+  const std::string model = test.folder + "/model.onnx";
+  auto session =
+      arguments.target == "opencl" ? sessionOnOpenCl(model, options.network) : runtime::Session::create(model, options);
   if (!session)
     throw operators::Error{session.error().message};
   runtime::StatusOr<runtime::RunReport> report = (*session)->runValues(inputs);
   if (!report)
     throw operators::Error{report.error().message};
-  isOnAccelerator = report->runsOnAccelerator();
+  isOnTarget = report->runsOnAccelerator() || (report->openCl && report->openCl->kernels);
   if (!report->values.empty())
     return report->values;
   std::vector<Value> outputs;
@@ -119,8 +141,8 @@ std::vector<Value> runCompiled(const NodeTest &test, const std::vector<Value> &i
 
 /// What one test showed besides whether its values are right.
 struct Outcome {
-  bool isOnAccelerator = false;
-  bool isRefused = false; ///< the target has no code for it
+  bool isOnTarget = false; ///< a part of it at least is on the accelerator or on the device of OpenCL
+  bool isRefused = false;  ///< the target has no code for it
 };
 
 using Bytes = std::vector<std::vector<uint8_t>>; ///< of inputs or outputs
@@ -174,43 +196,13 @@ std::vector<Value> runOnGpu(const NodeTest &test, const std::vector<Value> &inpu
       });
 }
 
-std::vector<Value> runOnOpenCl(const NodeTest &test, const std::vector<Value> &inputs, Outcome &outcome) {
-  static const auto loader = runtime::opencl::Loader::open();
-  if (!loader) {
-    fprintf(stderr, "node-conformance: %s\n", loader.error().message.c_str());
-    exit(1);
-  }
-  auto demand = [](const runtime::Status &status) {
-    if (!status)
-      throw operators::Error{status.error().message};
-  };
-  return runWhole(
-      test, inputs, outcome, [](const std::string &model, auto &options) { return runtime::compileOnOpenCl(model, options); },
-      [&](tw::opencl::Program program, const Bytes &bytes) {
-        auto network = runtime::opencl::OpenClNetwork::load(std::move(program), *loader, (*loader)->devices().front());
-        if (!network)
-          throw operators::Error{network.error().message};
-        for (size_t i = 0; i < bytes.size(); ++i)
-          demand((*network)->setInput(i, bytes[i].data()));
-        if (auto seconds = (*network)->run(); !seconds)
-          throw operators::Error{seconds.error().message};
-        Bytes outputs;
-        for (const gpu::Tensor &tensor : (*network)->program().outputs) {
-          outputs.emplace_back(test::bytesOf(tensor));
-          demand((*network)->getOutput(outputs.size() - 1, outputs.back().data()));
-        }
-        return outputs;
-      });
-}
-
 std::string run(const std::string &name, const Arguments &arguments, Outcome &outcome) {
   try {
     NodeTest test = readTest(arguments.folder, name);
     std::vector<Value> inputs = bind(test, arguments.inputs);
-    std::vector<Value> outputs = arguments.target == "host"     ? runOnHost(test, inputs)
-                                 : arguments.target == "gpu"    ? runOnGpu(test, inputs, outcome)
-                                 : arguments.target == "opencl" ? runOnOpenCl(test, inputs, outcome)
-                                                                : runCompiled(test, inputs, arguments, outcome.isOnAccelerator);
+    std::vector<Value> outputs = arguments.target == "host"  ? runOnHost(test, inputs)
+                                 : arguments.target == "gpu" ? runOnGpu(test, inputs, outcome)
+                                                             : runCompiled(test, inputs, arguments, outcome.isOnTarget);
     if (outcome.isRefused)
       return "";
     if (outputs.size() != test.outputs.size())
@@ -266,7 +258,7 @@ int main(int argc, char **argv) {
     } else
       arguments.folder = word;
   }
-  size_t passed = 0, all = 0, onAccelerator = 0, refused = 0;
+  size_t passed = 0, all = 0, onTarget = 0, refused = 0;
   for (const std::string &name : testsIn(arguments.folder)) {
     bool isWanted = arguments.only.empty();
     for (const std::string &text : arguments.only)
@@ -278,15 +270,14 @@ int main(int argc, char **argv) {
     const std::string problem = run(name, arguments, outcome);
     refused += outcome.isRefused;
     passed += problem.empty() && !outcome.isRefused;
-    onAccelerator += problem.empty() && outcome.isOnAccelerator;
+    onTarget += problem.empty() && outcome.isOnTarget;
     if (!problem.empty())
       printf("%s\n", nlohmann::json{{"test", name}, {"problem", problem}}
                          .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
                          .c_str());
     fflush(stdout);
   }
-  printf("%s\n", nlohmann::json{{"tests", all}, {"passed", passed}, {"on_accelerator", onAccelerator}, {"refused", refused}}
-                     .dump()
-                     .c_str());
+  printf("%s\n",
+         nlohmann::json{{"tests", all}, {"passed", passed}, {"on_target", onTarget}, {"refused", refused}}.dump().c_str());
   return all ? 0 : 1;
 }

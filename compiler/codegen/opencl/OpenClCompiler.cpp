@@ -33,6 +33,8 @@ constexpr int64_t kLongSum = 256, kMostGroupSums = 4096;
 /// Of a tiled product: work-items of a group, sums of each of them, and terms that a tile holds. The sums of a work-item are neighbours, so that
 /// a processor adds up a row of them as a vector. Measured with PoCL on 512^3: four times as fast as 16x16 work-items with 4x4 sums that lie apart.
 constexpr int64_t kRowItems = 16, kColumnItems = 8, kMostRowSums = 4, kMostColumnSums = 8, kTileDepth = 16;
+/// The same for a processor: sums of a work-item, which is a group by itself; of narrow matrices fewer columns.
+constexpr int64_t kProcessorRows = 4, kProcessorColumns = 16;
 constexpr int64_t kLeastTiled = 8; ///< rows, columns and terms of a product that is tiled
 
 uint64_t bytesOf(RankedTensorType type) {
@@ -129,7 +131,8 @@ std::optional<TiledProduct> matchTiled(linalg::LinalgOp op) {
 
 class OpenClCompiler {
 public:
-  explicit OpenClCompiler(ModuleOp module) : copy(module.clone()), module(*copy), symbols(module) {}
+  OpenClCompiler(ModuleOp module, DeviceType type)
+      : isForProcessor(type == DeviceType::Processor), copy(module.clone()), module(*copy), symbols(*copy) {}
   llvm::Expected<Program> run();
 
 private:
@@ -150,12 +153,14 @@ private:
   llvm::Error compileRows(Value root, llvm::ArrayRef<linalg::LinalgOp> reductions, Place to);
   llvm::Error compileLongSums(Value root, linalg::LinalgOp reduction, Place to);
   llvm::Error compileProduct(Value root, const TiledProduct &product, Place to);
+  llvm::Error compileProductForProcessor(Value root, const TiledProduct &product, Place to);
   llvm::Error addStep(const std::string &kind, const KernelText &body, Value root, Place to, std::array<int64_t, 3> global,
                       std::array<int64_t, 3> local);
   KernelText textOfKernel() {
     return KernelText([this](Value value) { return sourceOf(value); });
   }
 
+  const bool isForProcessor;
   OwningOpRef<ModuleOp> copy;
   ModuleOp module;
   SymbolTable symbols;
@@ -311,21 +316,26 @@ std::string reduceByGroup(KernelText &body, linalg::LinalgOp op, const Index &in
   return body.named(type, combined(initial, parts + "[0]"), "total");
 }
 
-/// A group for each row: softmax and layer normalisation in one kernel.
+/// A group for each row: softmax and layer normalisation in one kernel. On a processor the group is one work-item.
 llvm::Error OpenClCompiler::compileRows(Value root, llvm::ArrayRef<linalg::LinalgOp> reductions, Place to) {
   const RankedTensorType type = tensorOf(root);
   const int64_t width = type.getShape().back(), rows = type.getNumElements() / width;
   KernelText body = textOfKernel();
-  body.line("const int lane = get_local_id(0), row = get_group_id(0);");
+  body.line(isForProcessor ? "const int row = get_group_id(0);" : "const int lane = get_local_id(0), row = get_group_id(0);");
   Index index = body.delinearised("row", type.getShape().drop_back());
   for (linalg::LinalgOp reduction : reductions)
-    body.setElement(reduction->getResult(0), reduceByGroup(body, reduction, index));
-  body.open("for (int column = lane; column < " + text(width) + "; column += " + text(kRowGroup) + ")");
+    body.setElement(reduction->getResult(0),
+                    isForProcessor ? body.at(reduction->getResult(0), index) : reduceByGroup(body, reduction, index));
+  if (isForProcessor)
+    body.open("for (int column = 0; column < " + text(width) + "; ++column)");
+  else
+    body.open("for (int column = lane; column < " + text(width) + "; column += " + text(kRowGroup) + ")");
   index.push_back("column");
   const std::string value = body.at(root, index);
   body.line(store(type.getElementType(), "out", "row * " + text(width) + " + column", value));
   body.close();
-  return addStep("rows", body, root, to, {rows * kRowGroup, 1, 1}, {kRowGroup, 1, 1});
+  const int64_t items = isForProcessor ? 1 : kRowGroup;
+  return addStep("rows", body, root, to, {rows * items, 1, 1}, {items, 1, 1});
 }
 
 /// A group for each of a few long sums.
@@ -467,6 +477,101 @@ llvm::Error OpenClCompiler::compileProduct(Value root, const TiledProduct &produ
                  {kColumnItems, kRowItems, 1});
 }
 
+/// A block of sums for each work-item, which adds up its rows as vectors and reads both operands where they lie. The last blocks begin earlier
+/// where sizes are no multiples of theirs, and write what no other block does.
+llvm::Error OpenClCompiler::compileProductForProcessor(Value root, const TiledProduct &product, Place to) {
+  linalg::LinalgOp op = product.op;
+  struct Side {
+    std::string name, counter, group;  ///< of a line of the matrix, of one in the block, and the dim of groups
+    int64_t block, all;                ///< lines of a block, and of the matrix
+    llvm::SmallVector<unsigned> loops; ///< of more than one iteration
+    std::string text() const { return std::to_string(block); }
+  };
+  auto manyOf = [&](llvm::ArrayRef<unsigned> loops) {
+    llvm::SmallVector<unsigned> many;
+    llvm::copy_if(loops, std::back_inserter(many), [&](unsigned loop) { return product.sizes[loop] > 1; });
+    return many;
+  };
+  const int64_t columns = product.sizeOf(product.columns);
+  const Side rows{"row", "m", "1", kProcessorRows, product.sizeOf(product.rows), manyOf(product.rows)},
+      cols{"column", "n", "0", columns < kProcessorColumns ? kLeastTiled : kProcessorColumns, columns, manyOf(product.columns)};
+  KernelText body = textOfKernel();
+  const Index batch = body.delinearised("get_group_id(2)", product.shapeOf(product.batch));
+  Index dims(op.getNumLoops(), "0");
+  auto set = [&](llvm::ArrayRef<unsigned> loops, const Index &values) {
+    for (auto [loop, value] : llvm::zip(loops, values))
+      dims[loop] = value;
+  };
+  set(product.batch, batch);
+  // A loop over the lines of a block.
+  auto count = [&](const Side &side, const std::string &begin, llvm::function_ref<void()> inner) {
+    body.open("for (int " + side.counter + " = " + begin + "; " + side.counter + " < " + side.text() + "; ++" + side.counter +
+              ")");
+    inner();
+    body.close();
+  };
+  for (const Side &side : {rows, cols}) {
+    body.line("const int own_" + side.name + " = get_group_id(" + side.group + ") * " + side.text() + ", first_" + side.name +
+              " = min(own_" + side.name + ", " + text(side.all - side.block) + ");");
+    if (side.loops.size() == 1)
+      continue;
+    // The dims of every line, which no step of the sums finds again.
+    body.line("int " + side.name + "s[" + side.text() + "][" + text(int64_t(side.loops.size())) + "];");
+    count(side, "0", [&] {
+      body.line("const int " + side.name + " = first_" + side.name + " + " + side.counter + ";");
+      for (auto [i, dim] : llvm::enumerate(body.delinearised(side.name, product.shapeOf(side.loops))))
+        body.line(side.name + "s[" + side.counter + "][" + text(int64_t(i)) + "] = " + dim + ";");
+    });
+  }
+  // The same; inside it `dims` are those of the line.
+  auto over = [&](const Side &side, const std::string &begin, llvm::function_ref<void()> inner) {
+    count(side, begin, [&] {
+      for (auto [i, loop] : llvm::enumerate(side.loops))
+        dims[loop] = side.loops.size() == 1 ? body.named("int", "first_" + side.name + " + " + side.counter, side.name)
+                                            : side.name + "s[" + side.counter + "][" + text(int64_t(i)) + "]";
+      inner();
+    });
+  };
+  auto typeOf = [&](unsigned operand) { return scalarType(tensorOf(op.getDpsInputOperand(operand)->get()).getElementType()); };
+  const std::string sumType = scalarType(tensorOf(op->getResult(0)).getElementType());
+  body.line(sumType + " sums[" + rows.text() + "][" + cols.text() + "];");
+  const Index none(size_t(tensorOf(op->getResult(0)).getRank()), "0");
+  const std::string initial = body.at(op.getDpsInitOperand(0)->get(), none);
+  count(rows, "0", [&] { count(cols, "0", [&] { body.line("sums[m][n] = " + initial + ";"); }); });
+  Index outer = dims;
+  for (unsigned loop : product.depth)
+    outer[loop] = "";
+  body.loops(op, outer, [&](const Index &all) {
+    for (unsigned loop : product.depth)
+      dims[loop] = all[loop];
+    body.line(typeOf(product.b) + " b[" + cols.text() + "];");
+    over(cols, "0", [&] { body.line("b[n] = " + body.operand(op, product.b, dims) + ";"); });
+    body.line("#pragma unroll");
+    over(rows, "0", [&] {
+      llvm::SmallVector<std::string> inputs(2);
+      inputs[product.a] = body.named(typeOf(product.a), body.operand(op, product.a, dims), "a");
+      count(cols, "0", [&] {
+        inputs[product.b] = body.named(typeOf(product.b), "b[n]", "b");
+        body.line("sums[m][n] = " + body.body(op, dims, inputs, {"sums[m][n]"})[0] + ";");
+      });
+    });
+  });
+  over(rows, "own_row - first_row", [&] {
+    over(cols, "own_column - first_column", [&] {
+      Index index;
+      for (AffineExpr expr : op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getResults())
+        index.push_back(dims[cast<AffineDimExpr>(expr).getPosition()]);
+      body.setElement(op->getResult(0), body.named(sumType, "sums[m][n]", "total"));
+      const std::string value = body.at(root, index);
+      body.line(store(tensorOf(root).getElementType(), "out", body.linearised(index, tensorOf(root).getShape()), value));
+    });
+  });
+  return addStep("matrix product", body, root, to,
+                 {int64_t(llvm::divideCeil(cols.all, cols.block)), int64_t(llvm::divideCeil(rows.all, rows.block)),
+                  product.sizeOf(product.batch)},
+                 {1, 1, 1});
+}
+
 llvm::Error OpenClCompiler::materialise(Value value) {
   Place place = bufferFor(tensorOf(value));
   if (llvm::Error error = compileRoot(value, place))
@@ -540,9 +645,9 @@ llvm::Error OpenClCompiler::compileRoot(Value root, Place to) {
   if (!reduction)
     return compileElements(root, to, "elements");
   if (std::optional<TiledProduct> product = matchTiled(reduction))
-    return compileProduct(root, *product, to);
+    return isForProcessor ? compileProductForProcessor(root, *product, to) : compileProduct(root, *product, to);
   const int64_t elements = tensorOf(root).getNumElements();
-  if (gpu::termsOf(reduction) >= kLongSum && elements <= kMostGroupSums && gpu::combinerOf(reduction))
+  if (!isForProcessor && gpu::termsOf(reduction) >= kLongSum && elements <= kMostGroupSums && gpu::combinerOf(reduction))
     return compileLongSums(root, reduction, to);
   return compileElements(root, to, "reduction");
 }
@@ -681,4 +786,6 @@ llvm::Expected<Program> OpenClCompiler::run() {
 
 } // namespace
 
-llvm::Expected<Program> opencl::compileForOpenCl(ModuleOp module) { return OpenClCompiler(module).run(); }
+llvm::Expected<Program> opencl::compileForOpenCl(ModuleOp module, DeviceType type) {
+  return OpenClCompiler(module, type).run();
+}

@@ -13,7 +13,7 @@ namespace tw::opencl {
 
 /// Compiles a module in the form that lowering to linalg leaves: kernel functions and a @main of calls, reshapes and constants. The module is
 /// not changed. Errors name the kernel, the op that has no form, and its place.
-llvm::Expected<Program> compileForOpenCl(mlir::ModuleOp module);
+llvm::Expected<Program> compileForOpenCl(mlir::ModuleOp module, DeviceType type = DeviceType::Gpu);
 
 } // namespace tw::opencl
 

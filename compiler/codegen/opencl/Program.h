@@ -19,6 +19,10 @@ namespace tw::opencl {
 /// Every tensor begins at a multiple of this in its buffer: no device asks more of the start of a sub-buffer.
 constexpr uint64_t kAlignment = 512;
 
+/// What kernels are written for. On a GPU many work-items share what they read in local memory. On a processor a work-item is a thread with
+/// vectors, and barriers are what its compiler takes longest for. Either runs on any device.
+enum class DeviceType : uint8_t { Gpu, Processor };
+
 /// A part of the memory or of the constants that a kernel is given as a buffer.
 struct Argument {
   gpu::Place place;

@@ -49,7 +49,9 @@ public:
   StringRef name() const override { return kOpenClTarget; }
   std::string reasonAgainst(Operation *op) const override {
     auto fallback = dyn_cast<FallbackOp>(op);
-    return fallback ? reasonOf(fallback, "code for OpenCL") : "";
+    if (!fallback)
+      return "";
+    return fallback.getReason() == kNoKernel ? "only the host evaluates it" : fallback.getReason().str();
   }
 };
 

@@ -149,9 +149,8 @@ int main(void) {
         node = onnx.helper.make_node("Hardmax", ["x"], ["y"], name="choice")
         onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "net", tensors[:1], tensors[1:]),
                                          opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), str(self.path / "hardmax.onnx"))
-        for target, code in [("gpu", "code for a GPU"), ("opencl", "code for OpenCL")]:
-            self.fails("compile", "hardmax.onnx", "--target", target,
-                       message=f'node "choice" (Hardmax): no target takes it: {code} has no such operator')
+        self.fails("compile", "hardmax.onnx", "--target", "gpu",
+                   message='node "choice" (Hardmax): no target takes it: code for a GPU has no such operator')
 
     def test_without_a_gpu_the_runner_says_so(self):
         self.compiled()

@@ -15,6 +15,13 @@ import sys
 import unittest
 
 import numpy as np
+import onnx
+import onnx.parser
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
 
 SOURCE = pathlib.Path(os.environ["TILEWRIGHT_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "tests/e2e/cli"))
@@ -82,10 +89,60 @@ class RunTest(OpenClTest):
         self.save("i.npy", np.array([[[4], [5]]]))
         self.fails(*run, message="index 5 is out of range for a dim of 5")
 
+    def test_json(self):
+        """What programs read: the device, what runs there, and what the table says, in the form of the schema."""
+        images = self.save("images.npy", np.load(DIGITS / "images.npy")[:2])
+        expected = self.save("logits.npy", np.load(DIGITS / "logits_fp32.npy")[:2])
+        run = ["run", DIGITS / "digits_fp32.onnx", "--target", "opencl", "--input", images, "--batch", "--expect", expected]
+        out, _ = self.tilewright(*run, "--json", "report.json", "--output-dir", "out")
+        report = json.loads((self.path / "report.json").read_text())
+        if jsonschema:
+            jsonschema.validate(report, json.loads((SOURCE / "runtime/schemas/run.schema.json").read_text()))
+        use = report["opencl"]
+        self.assertIn(f"on {use['device']} ({use['platform']}): {use['kernels']} kernels, {use['measured_seconds'] * 1e3:.3f} ms for 2 inputs", out)
+        self.assertEqual((report["batch"], use["runs"], report["targets"]), (2, 1, ["opencl", "cpu"]))
+        self.assertLessEqual({entry["target"] for entry in report["offload"]}, {"opencl", "folded"})
+        self.assertEqual(report["fallback"]["devices"], ["the OpenCL device"])
+        self.assertEqual([(entry["name"], entry["shape"]) for entry in report["outputs"]], [("logits", [2, 10])])
+        self.assertTrue(report["comparisons"][0]["within_tolerance"])
+        out, _ = self.tilewright(*run, "--json", "-")
+        self.assertEqual(json.loads(out)["opencl"]["kernels"], use["kernels"])
+
+    def test_nodes_that_only_the_host_evaluates(self):
+        """The device runs what lies before and behind them; a library, which has no host to ask, is refused by name."""
+        x, w = np.random.RandomState(1).standard_normal((2, 8, 8)).astype(np.float32)
+        places = np.array([[6], [1]])
+        model = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["" : 16]>
+            g (float[8,8] x, float[8,8] w, int64[2,1] places, float[2,8] rows) => (float[8,8] y) {
+              product = MatMul (x, w)
+              positive = Relu (product)
+              written = ScatterND (positive, places, rows)
+              y = MatMul (written, w)
+            }''')
+        for name, node in zip(["first", "relu", "scatter", "last"], model.graph.node):
+            node.name = name
+        onnx.save(model, self.path / "net.onnx")
+        written = np.maximum(x @ w, 0)
+        written[places[:, 0]] = x[:2]
+        tensors = {"x": x, "w": w, "places": places, "rows": x[:2], "y": written @ w}
+        files = {name: self.save(name + ".npy", values) for name, values in tensors.items()}
+        inputs = [word for name in ["x", "w", "places", "rows"] for word in ("--input", f"{name}={files[name]}")]
+        out, _ = self.tilewright("run", "net.onnx", "--target", "opencl", *inputs, "--expect", files["y"], "--json", "report.json")
+        self.assertIn("2 kernels in 2 runs", out)
+        self.assertRegex(out, r"scatter on cpu: .+")
+        report = json.loads((self.path / "report.json").read_text())
+        self.assertEqual({entry["node"]: entry["target"] for entry in report["offload"]},
+                         {"first": "opencl", "relu": "opencl", "scatter": "cpu", "last": "opencl"})
+        self.assertEqual([call["target"] for call in report["fallback"]["calls"]], ["opencl", "cpu", "opencl"])
+        compared, _ = self.tilewright("compare", "net.onnx", *inputs, "--targets", "cpu,opencl", "--repeat", "1")
+        self.assertIn("the results agree", compared)
+        self.fails("run", "net.onnx", "--target", "opencl", *inputs, "--fallback", "none", message=["opencl does not take 1 node", "scatter"])
+        self.fails("compile", "net.onnx", "--target", "opencl", "-o", "lib", message=['"scatter"', "no code is made for"])
+
     def test_a_device_by_number(self):
         first, _ = self.tilewright("run", "gemm:8x8x8:fp32", "--target", "opencl", "--device", "0")
         again, _ = self.tilewright("run", "gemm:8x8x8:fp32", "--target", "opencl")
-        self.assertEqual(re.sub(r"[\d.]+ ms", "", first), re.sub(r"[\d.]+ ms", "", again))
+        self.assertEqual(re.sub(r"[\d.]+ (ms|s|MiB)", "", first), re.sub(r"[\d.]+ (ms|s|MiB)", "", again))
 
 
 class BundleTest(OpenClTest):
@@ -102,8 +159,10 @@ class BundleTest(OpenClTest):
         text = re.search(r"```c\n(.*?)```", DOCUMENT, re.S).group(1)
         self.assertLessEqual(len(text.splitlines()), 12)
         images = np.load(DIGITS / "images.npy")[:3].astype(np.float32)
-        for form in ["fp32", "int8_qdq"]:
-            self.tilewright("compile", DIGITS / f"digits_{form}.onnx", "--target", "opencl", "--name", "digits", "-o", "lib")
+        # Kernels for either type of device run on any.
+        for form, kind in [("fp32", "cpu"), ("int8_qdq", "gpu")]:
+            self.tilewright("compile", DIGITS / f"digits_{form}.onnx", "--target", "opencl", "--device-type", kind, "--name", "digits", "-o", "lib")
+            self.assertEqual("barrier(" in (self.path / "lib/digits.cl").read_text(), kind == "gpu")
             self.assertEqual(sorted(os.listdir(self.path / "lib")), ["digits.c", "digits.cl", "digits.h", "digits.weights.bin"])
             self.program("digits", text)
             result = subprocess.run(["./program"], cwd=self.path, input=images.tobytes(), capture_output=True, timeout=200)
@@ -146,12 +205,14 @@ class RefusalTest(OpenClTest):
         run = ["run", "gemm:8x8x8:fp32", "--target", "opencl"]
         self.fails(*run, "--device", "no such device", message=["--device is 'no such device'", "0: "], status=1)
         self.fails(*run, "--hw", "tiny_8x8", message="--hw is for the accelerator")
-        self.fails(*run, "--json", "report.json", message="--json is for the accelerator")
+        self.fails(*run, "--trace", "trace.json", message="--trace is for the accelerator")
         self.fails("run", "gemm:8x8x8:fp32", "--device", "0", message="--device is for --target opencl")
         self.fails("compare", "gemm:8x8x8:fp32", "--targets", "cpu", "--device", "0", message="--device is for target opencl")
         compile = ["compile", "gemm:8x8x8:fp32", "--target", "opencl"]
         self.fails(*compile, "--emit", "asm", message="--emit asm is for --target cpu")
         self.fails(*compile, "--hw", "tiny_8x8", message="--hw is for --target accel")
+        self.fails(*compile, "--device-type", "abacus", message="--device-type")
+        self.fails("compile", "gemm:8x8x8:fp32", "--target", "cpu", "--device-type", "cpu", message="--device-type is for --target opencl")
         self.fails(*compile, "-o", "-", message="must be a folder")
         self.fails(*compile, "--name", "int", message="--name is 'int'")
         self.fails("compile", "gemm:8x8x8:fp32", "--target", "cpu", "--emit", "cl", message="--emit is 'cl'")
