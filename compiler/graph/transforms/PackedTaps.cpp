@@ -15,16 +15,17 @@ namespace {
 
 /// Of a convolution in either layout.
 struct Sizes {
-  int64_t height, width, channels;   ///< of the input
-  int64_t taps[2];                   ///< of a window, down and across
-  int64_t rows, columns, outputs;    ///< of the result, and its channels
+  int64_t height, width, channels; ///< of the input
+  int64_t taps[2];                 ///< of a window, down and across
+  int64_t rows, columns, outputs;  ///< of the result, and its channels
   int64_t dilations[2];
   int64_t group;
   bool hasConstantWeights;
 };
 
 template <typename ConvT> Sizes sizesOf(ConvT conv) {
-  ArrayRef<int64_t> x = shapeOf(conv.getX()), w = shapeOf(conv.getW()), y = shapeOf(conv.getY()), dilations = conv.getDilations();
+  ArrayRef<int64_t> x = shapeOf(conv.getX()), w = shapeOf(conv.getW()), y = shapeOf(conv.getY()),
+                    dilations = conv.getDilations();
   const bool last = conv.getLayout() == "nhwc";
   const size_t image = last ? 1 : 2, window = last ? 0 : 2, channels = last ? 3 : 1;
   return {x[image],
@@ -63,7 +64,8 @@ bool readsPlanes(Operation *conv, const ArrayMachine &array) {
   if (!sizes || !packsTaps(*sizes, array))
     return false;
   const Sizes &of = *sizes;
-  const int64_t positions = of.rows * of.columns, packedPasses = int64_t(llvm::divideCeil(of.taps[0] * of.taps[1] * of.channels, array.rows));
+  const int64_t positions = of.rows * of.columns,
+                packedPasses = int64_t(llvm::divideCeil(of.taps[0] * of.taps[1] * of.channels, array.rows));
   const int64_t packed = positions * of.taps[0] * (of.dilations[1] == 1 ? 1 : of.taps[1]);
   const int64_t passes = positions * packedPasses * int64_t(llvm::divideCeil(of.outputs, array.columns));
   const int64_t planes = packed * of.channels / std::min<int64_t>(array.loadEngines, 2);

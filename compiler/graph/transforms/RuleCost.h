@@ -25,6 +25,7 @@ struct RuleCost {
 /// - a tensor that ops read: its bytes once, as the tensor stays on chip between its readers; of a slice only the bytes that the slice takes;
 /// - a tensor that an op makes: its bytes once. A tensor between an op that computes and readers that are all elementwise costs nothing, as
 ///   these ops are one kernel;
+/// - each kernel: DRAM's latency. An op is a kernel of its own unless it is elementwise and reads what nothing else than elementwise ops reads;
 /// - reshapes, constants, and ops whose operands are all constants: nothing.
 RuleCost costOf(mlir::Block &block, const ArrayMachine &machine);
 
