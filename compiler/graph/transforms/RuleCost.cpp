@@ -90,7 +90,8 @@ RuleCost costOf(Block &block, const ArrayMachine &machine) {
     if (isa<ReshapeOp>(op))
       continue;
     cost.cycles += computeCycles(&op, machine);
-    if (!isElementwise(&op) || llvm::none_of(op.getOperands(), isFused)) // a kernel of its own, whose first operand must arrive
+    auto joins = [](Value operand) { return isFused(operand) && !isFolded(operand); };
+    if (!isElementwise(&op) || llvm::none_of(op.getOperands(), joins)) // a kernel of its own, whose first operand must arrive
       cost.cycles += double(machine.dramLatency);
     if (isa<SliceOp>(op)) // its part alone
       bytes += bytesOf(op.getResult(0));

@@ -205,6 +205,17 @@ func.func @parallel_products(%a: tensor<32x512xf32>) -> (tensor<32x8xf32>, tenso
   %y = graph.matmul %a, %c : (tensor<32x512xf32>, tensor<512x8xf32>) -> tensor<32x8xf32>
   return %x, %y : tensor<32x8xf32>, tensor<32x8xf32>
 }
+// Two gates of one step of a recurrent layer: two slices are kernels more, and each waits for DRAM longer than the array is busy.
+// CHECK-LABEL: @parallel_products_of_one_row_stay(
+// CHECK-COUNT-2: graph.matmul
+// CHECK-NOT: graph.slice
+func.func @parallel_products_of_one_row_stay(%a: tensor<1x16xf32>) -> (tensor<1x16xf32>, tensor<1x16xf32>) {
+  %b = graph.constant dense<1.0> : tensor<16x16xf32>
+  %c = graph.constant dense<2.0> : tensor<16x16xf32>
+  %x = graph.matmul %a, %b : (tensor<1x16xf32>, tensor<16x16xf32>) -> tensor<1x16xf32>
+  %y = graph.matmul %a, %c : (tensor<1x16xf32>, tensor<16x16xf32>) -> tensor<1x16xf32>
+  return %x, %y : tensor<1x16xf32>, tensor<1x16xf32>
+}
 // CHECK-LABEL: @parallel_convolutions(
 // CHECK: %[[Y:.*]] = graph.conv %arg0, %{{.*}} : (tensor<1x1024x4x4xf32>, tensor<16x1024x1x1xf32>) -> tensor<1x16x4x4xf32>
 // CHECK-DAG: graph.slice %[[Y]] {starts = array<i64: 0, 0, 0, 0>
