@@ -191,13 +191,16 @@ Status writeResults(const RunArguments &arguments, const runtime::Network &netwo
 
 /// An error if an option is given that only the accelerator has.
 Status refuseAcceleratorOptions(const RunArguments &arguments) {
-  const std::pair<const char *, bool> onlyAccelerator[] = {{"--hw", !arguments.model.network.machine.empty()},
-                                                           {"--trace", !arguments.traceFile.empty()},
-                                                           {"--fst", !arguments.dumpFile.empty()},
-                                                           {"--explain", !arguments.model.explainFile.empty()},
-                                                           {"--check", arguments.checks},
-                                                           {"--technology", !arguments.technology.empty()},
-                                                           {"--max-cycles", arguments.maxCycles != 0}};
+  const runtime::NetworkOptions &network = arguments.model.network;
+  const std::pair<const char *, bool> onlyAccelerator[] = {
+      {"--hw", !network.machine.empty()},
+      {"--schedule", network.schedule != runtime::NetworkOptions().schedule},
+      {"--trace", !arguments.traceFile.empty()},
+      {"--fst", !arguments.dumpFile.empty()},
+      {"--explain", !arguments.model.explainFile.empty()},
+      {"--check", arguments.checks},
+      {"--technology", !arguments.technology.empty()},
+      {"--max-cycles", arguments.maxCycles != 0}};
   for (const auto &[option, isGiven] : onlyAccelerator)
     if (isGiven)
       return userError(std::string(option) + " is for the accelerator, not for --target opencl");
@@ -374,9 +377,9 @@ void cli::addRunCommand(CLI::App &app, Action &action) {
                       "write a timeline of every engine, for ui.perfetto.dev: FILE.json in Chrome's format, 1 cycle = 1 us; "
                       "FILE.pftrace or FILE.perfetto-trace in Perfetto's, far smaller, 1 cycle = 1 ns");
   command
-      ->add_option("--target", arguments->target,
-                   "opencl: a device of OpenCL, with this CPU for what only the host evaluates; default: the accelerator of "
-                   "--hw, or this CPU without")
+      ->add_option(
+          "--target", arguments->target,
+          "opencl: a device of OpenCL, with this CPU for what only the host evaluates; default: the accelerator of --hw")
       ->check(CLI::IsMember({"opencl"}));
   addOpenClDevice(*command, arguments->openClDevice);
   CLI::Option *dump = command->add_option("--fst", arguments->dumpFile, "with --model rtl: write waves there, for GTKWave");

@@ -285,6 +285,9 @@ private:
       if (auto [producer, reader] = StringRef(begin).split(kEdge); !reader.empty()) {
         node = (known.count(producer.str()) ? reader : producer).str();
         if (known.count(node)) {
+          if (!isRead(producer, reader))
+            return main.emitError() << request.place << "a kernel is to begin between nodes '" << producer << "' and '"
+                                    << reader << "', but no op of '" << reader << "' reads one of '" << producer << "'";
           nodeEdges.insert({producer.str(), reader.str()});
           continue;
         }
@@ -302,6 +305,19 @@ private:
                               << (nearest ? "; the nearest is '" + *nearest + "'" : "");
     }
     return success();
+  }
+
+  /// Whether an op of node `reader` reads an op of node `producer` that is not of `reader` too.
+  bool isRead(StringRef producer, StringRef reader) {
+    for (Operation &op : main.getBody().front().without_terminator())
+      if (llvm::is_contained(nodeNames(op.getLoc()), reader))
+        for (Value operand : op.getOperands())
+          if (Operation *maker = operand.getDefiningOp()) {
+            const std::vector<std::string> nodes = nodeNames(maker->getLoc());
+            if (llvm::is_contained(nodes, producer) && !llvm::is_contained(nodes, reader))
+              return true;
+          }
+    return false;
   }
 
   /// Whether no kernel may hold both `op` and `producer`, which it reads: a kernel is to begin at a node of the one that the other is not of.

@@ -147,6 +147,9 @@ class FusionPlanTest(BranchesTest):
         np.testing.assert_array_equal(values, expected)
         path = self.write("plan.mlir", 'plan.network attributes {kernels_begin_at = ["thick -> sun"]} {}\n')
         self.fails("compile", "net.mlir", *HW, "--schedule", path, message=["a kernel is to begin at node 'sun'", "the nearest is 'sum'"])
+        path = self.write("plan.mlir", 'plan.network attributes {kernels_begin_at = ["sum -> thick"]} {}\n')
+        self.fails("compile", "net.mlir", *HW, "--schedule", path,
+                   message=["a kernel is to begin between nodes 'sum' and 'thick'", "no op of 'thick' reads one of 'sum'"])
 
     def test_a_gather_reads_views_of_its_table(self):
         # 2 x 6 x 3 elements of the table, the first and the last dim in each other's place. No accelerator has its functions: with a machine, the views stand

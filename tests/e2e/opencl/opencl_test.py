@@ -206,6 +206,7 @@ class RefusalTest(OpenClTest):
         self.fails(*run, "--device", "no such device", message=["--device is 'no such device'", "0: "], status=1)
         self.fails(*run, "--hw", "tiny_8x8", message="--hw is for the accelerator")
         self.fails(*run, "--trace", "trace.json", message="--trace is for the accelerator")
+        self.fails(*run, "--schedule", "search", message="--schedule is for the accelerator")
         self.fails("run", "gemm:8x8x8:fp32", "--device", "0", message="--device is for --target opencl")
         self.fails("compare", "gemm:8x8x8:fp32", "--targets", "cpu", "--device", "0", message="--device is for target opencl")
         compile = ["compile", "gemm:8x8x8:fp32", "--target", "opencl"]
