@@ -1,11 +1,11 @@
 //===- ValueFlow.h - Does every read find the write it means? ----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// verifySchedule() judges that accesses are ordered, not that the order is right: a load that goes ahead of the last reader of its slot is
-// ordered behind nothing that a semaphore could show, as its engine is the same. This verifier judges values, as a validator of register
-// allocation does (S. Rideau, X. Leroy, "Validating register allocation and spilling", CC 2010): the program that kernels emit, in the order
-// in which they emit it and with memory of its own for every value, says which operation wrote each byte that an operation reads. The final
-// order and the final addresses must say the same. It shares no code with the allocation of buffers nor with any scheduler.
+// verifySchedule() judges whether accesses are ordered, not whether the order is right. Loads of one engine are always ordered, even where one
+// fills a slot ahead of the slot's last reader. This verifier judges values, as validators of register allocation do (S. Rideau, X. Leroy,
+// "Validating register allocation and spilling", CC 2010). The program as kernels emit it says which operation wrote each byte that an
+// operation reads: in the order of emission, with separate memory for every value. The final order and the final addresses must say the
+// same. The verifier shares no code with the allocation of buffers or with a scheduler.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_SCHEDULE_VALUEFLOW_H
 #define COMPILER_SCHEDULE_VALUEFLOW_H

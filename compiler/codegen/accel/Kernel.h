@@ -57,7 +57,7 @@ struct View {
   int tensor = -1;
   Extent stride{};
   int64_t offset = 0; ///< element of the first channel that is not padding
-  /// What an elementwise step reads may be padded: so many channels before and behind those of the tensor are `padPattern`.
+  /// Padding of an operand of an elementwise step: the number of channels before and behind the tensor's. Their elements are `padPattern`.
   int64_t padLow = 0, padHigh = 0;
   uint32_t padPattern = 0;
 

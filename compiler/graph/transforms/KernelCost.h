@@ -17,7 +17,7 @@ struct KernelCost {
   double cycles() const { return std::max({array, vector, dram}); }
 };
 
-/// What a kernel of `ops` on `machine` costs that makes the results of `output`, one of them:
+/// The cost on `machine` of a kernel that holds `ops` and makes the results of `output`, one of these ops:
 /// - array: each tile of weights takes a cycle for each row that passes it, and the time of a preload at least;
 /// - vector: a cycle for as many elements of the result as the array has columns, and again for every two tensors more that it reads; a
 ///   window, a depthwise convolution or a reduction for the elements that it reads;
